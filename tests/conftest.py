@@ -21,7 +21,8 @@ from hypothesis import settings
 
 from streambpe import resources
 from streambpe.store import database, run
-from tests.runs import small_blocks
+from tests.runs import cli, small_blocks
+from tests.samples import CATS, written
 from tests.tiers import LONG, PARTS, share
 
 # No deadline: a shared machine may stall for longer than any example takes.
@@ -67,7 +68,7 @@ resources._PSS_SHARE = 400
 # On Windows, only tests/ground/test_other_systems.py tests kills.
 
 _POSIX = (
-    "SIGKILL", "send_signal", ".kill()", "Driver(", "== -9", "kill_and_go_on(", "_killed(", "preexec_fn", "full_disk(",
+    "SIGKILL", "send_signal", ".kill()", "Driver(", "== -9", "kill_and_go_on(", "_killed(", "preexec_fn", "is_told(",
     "RLIMIT", '"cp"', '"du"', "symlink", "chmod", "mkfifo", "/dev/", "/proc", "SIGINT", "SIGTERM", "os.fork", "pty.",
     "umask",
 )  # fmt: skip
@@ -77,6 +78,25 @@ _POSIX = (
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a kilobyte and a part for each: what large corpora meet, in small."""
     small_blocks(monkeypatch, 1000, committing=True)
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `desk` is a copy of."""
+    folder = tmp_path_factory.mktemp("made") / "desk"
+    folder.mkdir()
+    written(folder / "a.txt", CATS)
+    cli("train", folder / "run", folder / "a.txt", "-s", "265", "--memory", "300MB")
+    cli("train", f"{folder}/run:small", "-s", "261", "--special", "<end>", "--memory", "300MB")
+    cli("export", folder / "run", "--to", "hf", "-o", folder / "tokenizer.json")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def desk(made_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text, a run that learned 265 ids from it, and 261 as `small`, and a tokenizer.json; one for the
+    tests of a file."""
+    return Path(shutil.copytree(made_once, tmp_path_factory.mktemp("desk") / "desk"))
 
 
 @pytest.hookimpl(wrapper=True)

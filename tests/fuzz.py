@@ -9,6 +9,7 @@ Each case is tried twice: as users run it, and with the sanitizers (tests/saniti
     equal      two ways to the same answer agreed
     refused    one message said what is wrong
     wrong      they differ, or a traceback; the command that shows it again is printed
+    error      the process ended
 """
 
 from __future__ import annotations
@@ -20,16 +21,14 @@ import re
 import sys
 import tempfile
 import traceback
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fuzz_kinds import FUZZ
-from tests.outcomes import Ended, Served, serve
+from tests.outcomes import BAD, Found, Served, serve, try_all
 from tests.sanitizers import build_sanitized
 
 KINDS = {kind.__name__: kind for kind in FUZZ}
-OUTCOMES = ("equal", "refused", "wrong")
 SECONDS = 180  # of one case; most take less than one
 SANITIZED = "ASAN_OPTIONS" in os.environ  # this process already; its shadow of the memory is large
 MOST_MEMORY = 6 << 30  # of the process that tries them: a file must not make a reader ask for more
@@ -70,28 +69,24 @@ def limit_memory() -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
 
-def matrix(number: int, seed: int, kinds: Sequence[str], folder: Path) -> dict[str, Counter[str]]:
+def matrix(number: int, seed: int, kinds: Sequence[str], folder: Path) -> Found:
     """So many cases, in turn over the kinds; what came of each kind."""
-    found: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     env = None if SANITIZED else build_sanitized(folder / "sanitized")
     with contextlib.ExitStack() as stack:
         tries = [stack.enter_context(Served("tests.fuzz"))]
         if env is not None:
             tries.append(stack.enter_context(Served("tests.fuzz", folder / "sanitized", env)))
-        for turn in range(number):
-            kind = kinds[turn % len(kinds)]
+
+        def answer(question: tuple[str, int]) -> tuple[str, str]:
             for cases in tries:
-                try:
-                    outcome, said = cases.ask((kind, seed + turn))
-                except Ended as why:
-                    outcome, said = "wrong", str(why)
-                if outcome == "wrong":
+                outcome, said = cases.ask(question)
+                if outcome in BAD:
                     break
-            found[kind][outcome] += 1
-            if outcome == "wrong":
-                again = f"python -m tests.soak --only fuzz --case {kind} --attempts 1 --seed {seed + turn}"
-                print(f"wrong: {again}\n{said}", flush=True)
-    return found
+            kind, its_seed = question
+            return outcome, f"python -m tests.soak --only fuzz --case {kind} --attempts 1 --seed {its_seed}\n{said}"
+
+        questions = [(kinds[turn % len(kinds)], seed + turn) for turn in range(number)]
+        return try_all(((question[0], question) for question in questions), answer)
 
 
 if __name__ == "__main__" and "--serve" in sys.argv:

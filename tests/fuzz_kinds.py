@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import base64
-import contextlib
 import functools
 import hashlib
 import io
@@ -21,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 from unittest import mock
@@ -34,7 +32,6 @@ import sentencepiece
 import tiktoken
 import tokenizers
 
-from streambpe.config import TrainConfig
 from streambpe.encode import blocks, corpus
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import Encoder
@@ -49,19 +46,15 @@ from streambpe.model.eventlog import Event, EventLog, Header, merge_event, read_
 from streambpe.model.script import encode_text
 from streambpe.resources import Resources
 from streambpe.store.checksums import add_checksum, with_sum
-from streambpe.store.run import Run
-from streambpe.text.aliases import remark_on_alias
 from streambpe.text.patterns import PRESETS, find_pattern
-from streambpe.train.counting import sizes
-from streambpe.train.trainer import Trainer
-from tests import damage, rot
-from tests.choices import choices
+from tests import damage, kills, rot
+from tests.choices import choices, count_in_pieces, documents, refusal
 from tests.hostile import random_text
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.oracles.splits import split_text
 from tests.peers import by_tokenizers
-from tests.runs import SMALL, StopAfter, cli, rows, text_run
-from tests.samples import natural_text, written
+from tests.runs import StopAfter, cli, rows
+from tests.samples import written
 from tests.sources.test_sources import FORMATS, expected_documents, write
 from tests.text import test_program
 from tests.train import test_superwords, test_uw
@@ -148,16 +141,7 @@ PATTERNS = [*PRESETS, *PRESETS, r"(?s)\w+|.", r" ?\p{L}+| ?[^\s\p{L}]+|\s+", r"(
 
 
 def _documents(rng: random.Random) -> list[str]:
-    made = []
-    for _ in range(rng.randint(1, 12)):
-        what = rng.random()
-        if what < 0.6:
-            made.append(random_text(rng, rng.choice((1, 20, 200))))
-        elif what < 0.95:
-            made.append(natural_text(rng.randrange(9), 1000)[: rng.choice((10, 3000))])
-        else:
-            made.append("")
-    return [text.replace("\ufeff", "") for text in made]  # at the beginning of a file it is no text
+    return documents(rng, 12, plain=(0, 0, 10, 3000), hostile=(0, 1, 20, 200))
 
 
 def _file(rng: random.Random, texts: list[str], folder: Path) -> tuple[Path, str]:
@@ -170,18 +154,9 @@ def _file(rng: random.Random, texts: list[str], folder: Path) -> tuple[Path, str
 
 def _count(run: Path, path: Path, kind: str, pattern: str, rng: random.Random) -> str | dict[str, int]:
     """The chunks that a count finds, cut in pieces at random; or its message."""
-    small = rng.random() < 0.6
-    more = ("--lines",) if kind == "lines" else ()
-    more += ("--threads", str(rng.randint(1, 3)))
-    block = 1 << (rng.randint(5, 12) if small else 23)
-    with mock.patch.multiple(sizes, MOST_BLOCK=block, LEAST_BLOCK=min(block, sizes.LEAST_BLOCK)):
-        done = cli("count", run, path, "--pattern", pattern, "--memory", "400MB", *more, expect=None)
-    if done.returncode:
-        assert done.returncode in (1, 2, 3), done
-        told = done.stderr.removeprefix(f"{remark_on_alias(pattern)}\n")
-        assert told.startswith(("streambpe: ", "warning: ")), done.stderr
-        return told
-    return dict(rows(run, "FROM chunk_counts"))
+    lines = ("--lines",) if kind == "lines" else ()
+    told = count_in_pieces(rng, run, path, "--pattern", pattern, "--memory", "400MB", *lines)
+    return told or dict(rows(run, "FROM chunk_counts"))
 
 
 def counting(seed: int, folder: Path) -> str:
@@ -250,16 +225,6 @@ def _usable(log: EventLog) -> str:
         return "refused"
 
 
-def _told(done: CompletedProcess[str]) -> bool:
-    """Whether a command refused, in one message; one that ran out of memory asked for too much."""
-    assert done.returncode in (0, 1, 2, 3), done
-    told = [line for line in done.stderr.splitlines() if line.startswith("streambpe: ")]
-    assert len(told) <= 1 + (done.returncode == 0) * 9, done.stderr
-    assert not done.returncode or told or done.args[0] == "check", done
-    assert "no more memory" not in done.stderr, done.stderr
-    return bool(done.returncode)
-
-
 def importers(seed: int, folder: Path) -> str:
     """A damaged model file of another program: refused, or a model that encodes as its own replay says."""
     rng = random.Random(seed)
@@ -275,10 +240,9 @@ def importers(seed: int, folder: Path) -> str:
     path.write_bytes(data)
     if name == "sentencepiece.model":  # measured by its package, and not imported
         (folder / "text.txt").write_text("\n".join(_SOME), encoding="utf-8")
-        measured = cli("evaluate", "--tokenizer", path, "--text", folder / "text.txt", expect=None)
-        return "refused" if _told(measured) else "equal"
+        return "refused" if refusal("evaluate", "--tokenizer", path, "--text", folder / "text.txt") else "equal"
     more = ("--pattern", "gpt2") if name.endswith("tiktoken") else ()
-    if _told(cli("import", path, "-o", log, *more, expect=None)):
+    if refusal("import", path, "-o", log, *more):
         assert not log.exists()
         return "refused"
     return _usable(read_event_log(log))
@@ -456,13 +420,12 @@ def logs(seed: int, folder: Path) -> str:
     path.write_bytes(data if rng.random() < 0.95 else damage.damaged(data, [body], rng))
     if rng.random() < 0.2:
         written(folder / "a.txt", "the end of the day\n")
-        _told(cli("export", path, "--to", "boundless", "-o", folder / "a.model", expect=None))
-        _told(cli("prune", path, "--to", "270", "-o", folder / "p.jsonl", "--text", folder / "a.txt",
-                  "--memory", "400MB", expect=None))  # fmt: skip
+        refusal("export", path, "--to", "boundless", "-o", folder / "a.model")
+        refusal("prune", path, "--to", "270", "-o", folder / "p", "--text", folder / "a.txt", "--memory", "400MB")
     try:
         log = read_event_log(path)
     except StreambpeError:
-        assert _told(cli("encode", path, input=" ab the end", expect=None))
+        assert refusal("encode", path, input=" ab the end")
         return "refused"
     return _usable(log)
 
@@ -548,32 +511,26 @@ def ids(seed: int, folder: Path) -> str:
     text.write_text("\n".join(["the end of the day"] * 20), encoding="utf-8")
     name = rng.choice(("ids.npy", "ids.bin", "ids.parquet", "typed"))
     if name == "typed":
-        (folder / name).write_bytes(damage.damaged(b"259 260 97\n[12, 300, 45]\n\n7\n", [], rng))
-        done = cli("decode", log, input=(folder / name).read_bytes(), expect=None)
+        typed = damage.damaged(b"259 260 97\n[12, 300, 45]\n\n7\n", [], rng)
+        told = refusal("decode", log, input=typed)
     else:
         cli("encode", log, text, "--lines", "-o", folder / name, "--memory", "400MB")
         file = rng.choice(sorted(path for path in folder.glob(f"{name}*")))
         file.write_bytes(damage.damaged(file.read_bytes(), [], rng))
-        done = cli("decode", log, folder / name, expect=None)
-    return "refused" if _told(done) else "equal"
+        told = refusal("decode", log, folder / name)
+    return "refused" if told else "equal"
 
 
 # ---------------------------------------------------------------- RUNs
 
 
 @cache
-def _strange_runs() -> list[Path]:
-    """RUNs of which each is in another state: counted, half learned, learned; kept as long as this process is."""
-    place = Path(mkdtemp(prefix="streambpe-runs-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    counted, text = text_run(place / "counted", natural_text(5, 20_000)), place / "counted.txt"
-    for name, stop in (("half", StopAfter(40)), ("learned", None)):
-        shutil.copytree(counted, place / name)
-        with contextlib.suppress(Stopped):
-            Trainer(Run(place / name), TrainConfig(vocab_size=400), resources=SMALL, stop=stop).run()
-    for name in ("boundless", "uw"):
-        cli("train", place / name, text, "-s", "300", "--lines", "--superwords", name, "--memory", "400MB")
-    return sorted(path for path in place.iterdir() if path.is_dir())
+def _strange_run(state: str) -> Path:
+    """A RUN in a state; kept as long as this process is."""
+    folder = Path(mkdtemp(prefix="streambpe-run-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kills.begin(rot.STATES[state], kills.Place(folder / "place"))
+    return folder / "place/run"
 
 
 def _changed_file(file: Path, rng: random.Random) -> None:
@@ -616,7 +573,7 @@ def runs(seed: int, folder: Path) -> str:
     """Somebody else's RUN, files of which say something else: every command uses it, or says in one message why not."""
     rng = random.Random(seed)
     run, text = folder / "run", written(folder / "a.txt", TEXT)
-    shutil.copytree(rng.choice(_strange_runs()), run)
+    shutil.copytree(_strange_run(rng.choice(list(rot.STATES))), run)
     for _ in range(rng.choice((1, 1, 2))):
         _changed_file(rng.choice(rot.files_of(run)), rng)
     limits = ("--memory", "400MB", "--threads", "1")
@@ -628,8 +585,8 @@ def runs(seed: int, folder: Path) -> str:
         ["train", run, "-s", "300", "--name", "c", "--superwords", "boundless", *limits],
         ["report", run, "-o", folder / "page.html", *limits], ["watch", run],
     ]  # fmt: skip
-    refused = [_told(cli(*command, expect=None)) for command in rng.sample(commands, 3)]
-    return "refused" if any(refused) else "equal"
+    told = "".join(refusal(*command) for command in rng.sample(commands, 3))
+    return "refused" if told else "equal"
 
 
 # ---------------------------------------------------------------- patterns

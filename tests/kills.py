@@ -24,74 +24,67 @@ import subprocess
 import sys
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from streambpe.store.run import Run
 from streambpe.store.unfinished import read_record
+from tests.outcomes import Found, try_all
 from tests.runs import ROOT, cli, rows
-from tests.samples import natural_text
+from tests.samples import natural_text, written
+from tests.uses import USES, words_of
 
-OUTCOMES = ("same", "missed", "wrong", "error")
-_RESOURCES = ("--memory", "400MB", "--threads", "2")
-_LINES = ("--lines", "--pattern", "gpt4", *_RESOURCES)
-_ORDERED = ("--lines", "--pattern", "boundless", *_RESOURCES)
-_BOTH = ("--sequences", *_ORDERED)
+_RESOURCES = "--memory 400MB --threads 2"
+_LINES = f"--lines --pattern gpt4 {_RESOURCES}"
+_ORDERED = f"--lines --pattern boundless {_RESOURCES}"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command, and those that make what it begins with. RUN, OTHER, TEXT, MORE and OUT stand for paths."""
+    """A command, and those that make what it begins with. RUN, OTHER, TEXT, MORE and OUT stand for paths.
 
-    command: tuple[str, ...]
-    before: tuple[tuple[str, ...], ...] = ()
+    died: a failpoint at which it died when it was given before; "" for the first time.
+    """
+
+    command: str
+    before: tuple[str, ...] = ()
+    died: str = ""
 
 
-def _train(*options: str, size: int = 700) -> tuple[str, ...]:
-    return ("train", "RUN", "TEXT", "--vocab-size", str(size), *options)
-
-
-_TRAINED = _train(*_LINES)
-_OLD = ("train", "OTHER", *_TRAINED[2:])
-_EXTENDED = ("--extend", "OTHER", "--vocab-size", "900", "--lines", *_RESOURCES)
+_TRAIN = "train RUN TEXT --vocab-size 700"
+_TRAINED = f"{_TRAIN} {_LINES}"
+_OLD = _TRAINED.replace("RUN", "OTHER")
+_EXTENDED = f"train RUN MORE --extend OTHER --vocab-size 900 --lines {_RESOURCES}"
 CASES = {
-    "count": Case(("count", "RUN", "TEXT", *_LINES)),
-    "count, sequences": Case(("count", "RUN", "TEXT", "--sequences", *_ORDERED)),
-    "count, sample": Case(("count", "RUN", "TEXT", "--sample", "1/3", "--sequences", *_ORDERED)),
+    "count": Case(f"count RUN TEXT {_LINES}"),
+    "count, sequences": Case(f"count RUN TEXT --sequences {_ORDERED}"),
+    "count, sample": Case(f"count RUN TEXT --sample 1/3 --sequences {_ORDERED}"),
     "merge-counts": Case(
-        ("merge-counts", "RUN", "OTHER", *_RESOURCES),
-        (("count", "RUN", "TEXT", *_BOTH), ("count", "OTHER", "MORE", *_BOTH)),
+        f"merge-counts RUN OTHER {_RESOURCES}",
+        (f"count RUN TEXT --sequences {_ORDERED}", f"count OTHER MORE --sequences {_ORDERED}"),
     ),
-    "count more": Case(("count", "RUN", "MORE", *_LINES), (("count", "RUN", "TEXT", *_LINES),)),
+    "count more": Case(f"count RUN MORE {_LINES}", (f"count RUN TEXT {_LINES}",)),
     "plain": Case(_TRAINED),
-    "plain, larger": Case(("train", "RUN", "--vocab-size", "900", *_RESOURCES), (_TRAINED,)),
-    "plain, stop words": Case(_train("--stop-list", "5", "--freq-cutoff", "2", *_LINES)),
-    "picky": Case(_train("--like", "picky", "--lines", *_RESOURCES, size=400)),
-    "batch": Case(_train("--like", "batch", "--lines", *_RESOURCES)),
-    "script": Case(_train("--like", "script", "--lines", *_RESOURCES, size=2500)),
-    "tables": Case(_train("--learner", "tables", *_LINES)),
-    "tables, picky": Case(_train("--learner", "tables", "--like", "picky", "--lines", *_RESOURCES, size=400)),
-    "tables, boundless": Case(_train("--learner", "tables", "--superwords", "boundless", *_ORDERED)),
-    "boundless": Case(_train("--superwords", "boundless", *_ORDERED)),
-    "superbpe": Case(_train("--superwords", "superbpe", "--transition", "500", *_ORDERED)),
-    "uw": Case(_train("--superwords", "uw", "--transition", "500", *_RESOURCES, "--lines")),
-    "balance": Case(("train", "RUN", "TEXT", "MORE", "--vocab-size", "500", "--group", "a=TEXT", "--group", "b=MORE",
-                     "--balance", "--balance-from", "40", "--balance-window", "20", "--balance-text", "a=MORE",
-                     "--balance-text", "b=TEXT", *_LINES)),
-    "until": Case(("train", "RUN", "TEXT", "-s", "500", "--until-bytes-per-token", "1.5", "--text", "MORE", *_LINES)),
-    "extend": Case(("train", "RUN", "MORE", *_EXTENDED), (_OLD,)),
-    "extend, uw": Case(("train", "RUN", "MORE", "--superwords", "uw", *_EXTENDED), (_OLD,)),
-    "encode": Case(("encode", "RUN", "TEXT", "-o", "OUT.bin", *_RESOURCES), (_TRAINED,)),
-    "export": Case(("export", "RUN", "--to", "events", "-o", "OUT.jsonl", "--force"), (_TRAINED,)),
-    "report": Case(("report", "RUN", "-o", "OUT.html"), (_TRAINED,)),
-}  # fmt: skip
-
-
-PATHS = {
-    "RUN": "run", "OTHER": "other", "TEXT": "text.txt", "MORE": "more.txt", "OUT.bin": "out.bin", "OUT.csv": "out.csv",
-    "OUT.json": "out.json", "OUT.jsonl": "out.jsonl", "OUT.html": "out.html",
+    "plain, larger": Case(f"train RUN --vocab-size 900 {_RESOURCES}", (_TRAINED,)),
+    "plain, stop words": Case(f"{_TRAIN} --stop-list 5 --freq-cutoff 2 {_LINES}"),
+    "picky": Case(f"{_TRAIN} -s 400 --like picky --lines {_RESOURCES}"),
+    "batch": Case(f"{_TRAIN} --like batch --lines {_RESOURCES}"),
+    "script": Case(f"{_TRAIN} -s 2500 --like script --lines {_RESOURCES}"),
+    "tables": Case(f"{_TRAIN} --learner tables {_LINES}"),
+    "tables, picky": Case(f"{_TRAIN} -s 400 --learner tables --like picky --lines {_RESOURCES}"),
+    "tables, boundless": Case(f"{_TRAIN} --learner tables --superwords boundless {_ORDERED}"),
+    "boundless": Case(f"{_TRAIN} --superwords boundless {_ORDERED}"),
+    "superbpe": Case(f"{_TRAIN} --superwords superbpe --transition 500 {_ORDERED}"),
+    "uw": Case(f"{_TRAIN} --superwords uw --transition 500 --lines {_RESOURCES}"),
+    "balance": Case("train RUN TEXT MORE -s 500 --group a=TEXT --group b=MORE --balance --balance-from 40 "
+                    f"--balance-window 20 --balance-text a=MORE --balance-text b=TEXT {_LINES}"),
+    "until": Case(f"{_TRAIN} -s 500 --until-bytes-per-token 1.5 --text MORE {_LINES}"),
+    "extend": Case(_EXTENDED, (_OLD,)),
+    "extend, uw": Case(f"{_EXTENDED} --superwords uw", (_OLD,)),
+    "encode": Case(USES["encode-bin"], (_TRAINED,)),
+    "export": Case(f"{USES['export-events']} --force", (_TRAINED,)),
+    "report": Case(USES["report"], (_TRAINED,)),
 }  # fmt: skip
 
 
@@ -101,15 +94,15 @@ class Place:
 
     folder: Path
 
-    def words(self, command: Sequence[str]) -> list[str]:
-        """The command with paths of this folder, also behind a name: a=TEXT."""
-        parts = [word.rpartition("=") for word in command]
-        return [f"{name}{sign}{self.folder / PATHS[word]}" if word in PATHS else f"{name}{sign}{word}"
-                for name, sign, word in parts]  # fmt: skip
+    def words(self, command: str) -> list[str]:
+        """The command with paths of this folder."""
+        files = {"RUN": "run", "OTHER": "other", "OUT": "out", "TEXT": "text.txt", "MORE": "more.txt"}
+        return words_of(command, **{name: self.folder / file for name, file in files.items()})
 
     def output(self, case: Case) -> str:
         """A digest of what the command made; counts by way of a table, since parts may be cut in any way."""
-        run, digest, name = self.folder / "run", hashlib.sha256(), case.command[0]
+        run, digest, words = self.folder / "run", hashlib.sha256(), self.words(case.command)
+        name = words[0]
         if name in ("count", "merge-counts"):
             cli("export-counts", run, "-o", self.folder / "counts.csv", "--force")
             digest.update((self.folder / "counts.csv").read_bytes())
@@ -118,15 +111,15 @@ class Place:
         elif name == "report":  # a page tells of times
             assert (self.folder / "out.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
         elif name != "check":
-            digest.update(Path(self.words(case.command)[case.command.index("-o") + 1]).read_bytes())
+            digest.update(Path(words[words.index("-o") + 1]).read_bytes())
         return digest.hexdigest()
 
     def is_done(self, case: Case) -> bool:
         """Whether the command was done before it was killed and would be refused now: what is encoded is not written
         over, what was added is not added again."""
-        if case.command[0] == "encode":
+        if case.command.startswith("encode "):
             return (self.folder / "out.bin").exists()
-        if case.command[0] != "merge-counts" or read_record(Run(self.folder / "run")):
+        if not case.command.startswith("merge-counts ") or read_record(Run(self.folder / "run")):
             return False
         (paths,) = zip(*rows(self.folder / "run", "SELECT path FROM source_files"), strict=True)
         return len(paths) == 2
@@ -136,7 +129,7 @@ class Place:
         wrong = [] if self.output(prepared.case) == prepared.output else ["another output"]
         wrong += [path.name for path in self.folder.rglob("*") if path.suffix in suffixes]
         wrong += [path.name for pattern in patterns for path in self.folder.glob(pattern)]
-        cli("check", self.folder / "run", *_RESOURCES)
+        cli("check", self.folder / "run", *_RESOURCES.split())
         return ", ".join(wrong)
 
 
@@ -150,6 +143,9 @@ def in_small_pieces() -> None:
     from streambpe.train.engine import balanced
     from streambpe.train.pace import Pace
     from streambpe.train.superwords import tasks
+    from streambpe.train.trainer import Trainer
+
+    make = Trainer.__init__
 
     sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 1 << 13
     sizes.MOST_ORDERED = 0
@@ -159,6 +155,7 @@ def in_small_pieces() -> None:
     balanced._BATCH_SECONDS = 0.005
     balanced._BYTES_PER_PLACE = 1 << 40  # from disk
     Pace.is_due = lambda _: True  # type: ignore[method-assign]
+    Trainer.__init__ = lambda *given, **how: make(*given, **{**how, "checkpoint_seconds": 0.0})  # type: ignore
 
 
 def _fill_disk() -> None:
@@ -187,12 +184,11 @@ def _serve(way: str, words: list[str]) -> None:
         raise
 
 
-def start(way: str, place: Place, case: Case, at: int) -> subprocess.Popen[str]:
-    """The command in a process of its own, in whose way something comes at a boundary: `--kill`, or `--fill` of its
-    disk."""
+def start(way: str, words: Sequence[str], failpoint: str) -> subprocess.Popen[str]:
+    """A command in a process of its own, in whose way something comes there: `--kill`, or `--fill` of its disk."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.kills", way, *place.words(case.command)], cwd=ROOT, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "STREAMBPE_FAILPOINT": f"boundary:{at}"},
+        [sys.executable, "-m", "tests.kills", way, *words], cwd=ROOT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "STREAMBPE_FAILPOINT": failpoint},
     )  # fmt: skip
 
 
@@ -208,24 +204,33 @@ class Prepared:
     seconds: float = 0.0  # of a command that nobody disturbs
 
 
+def begin(case: Case, place: Place, seed: int = 5) -> None:
+    """Make what a case begins with, in a new folder."""
+    place.folder.mkdir()
+    for file, number in (("text.txt", seed), ("more.txt", seed + 1)):
+        written(place.folder / file, natural_text(number, 20_000))
+    for command in case.before:
+        cli(*place.words(command))
+    if case.died:
+        process = start("--kill", place.words(case.command), case.died)
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGKILL, (case, err)
+
+
 def prepare(way: str, cases: Mapping[str, Case], folder: Path) -> Iterator[Prepared]:
     """Make what cases begin with, and see what comes out of them undisturbed."""
     for number, (name, case) in enumerate(cases.items()):
-        begin, whole = Place(folder / f"start-{number}"), Place(folder / f"whole-{number}")
-        begin.folder.mkdir()
-        for file, seed in (("text.txt", 5), ("more.txt", 6)):
-            (begin.folder / file).write_text(natural_text(seed, 20_000), encoding="utf-8")
-        for command in case.before:
-            cli(*begin.words(command))
-        shutil.copytree(begin.folder, whole.folder)
+        whole = Place(folder / "attempt")  # where it is tried, too
+        begin(case, whole)
+        shutil.copytree(whole.folder, folder / str(number))
         began = time.monotonic()
-        process = start(way, whole, case, 1 << 60)
+        process = start(way, whole.words(case.command), f"boundary:{1 << 60}")
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, (name, err)
         seconds = time.monotonic() - began
         boundaries = int(out.rpartition("boundaries")[2])
         assert boundaries > 2, name
-        yield Prepared(name, case, begin.folder, whole.output(case), boundaries, seconds)
+        yield Prepared(name, case, folder / str(number), whole.output(case), boundaries, seconds)
         shutil.rmtree(whole.folder)
 
 
@@ -245,7 +250,7 @@ class Attempt:
 def _killed(prepared: Prepared, place: Place, attempt: Attempt, again: bool) -> bool:
     """Give the command in a process that dies; whether it did."""
     at = 1 + attempt.at // 2 if again else attempt.at
-    process = start("--kill", place, prepared.case, at or 1 << 60)
+    process = start("--kill", place.words(prepared.case.command), f"boundary:{at or 1 << 60}")
     if not at:
         time.sleep(attempt.share * prepared.seconds)
         process.send_signal(signal.SIGKILL)
@@ -261,7 +266,7 @@ def _killed_and_given_again(prepared: Prepared, place: Place, attempt: Attempt) 
         killed = _killed(prepared, place, attempt, again=True) or killed
     if place.is_done(prepared.case):
         killed = False
-        if prepared.case.command[0] == "merge-counts":  # refused, but it removes what the kill left
+        if prepared.case.command.startswith("merge-counts "):  # refused, but it removes what the kill left
             cli(*place.words(prepared.case.command), expect=2)
     else:
         cli(*place.words(prepared.case.command))
@@ -289,22 +294,21 @@ def matrix(
     way: str = "--kill",
     cases: Mapping[str, Case] = CASES,
     tried: Callable[[Prepared, Place, Attempt], tuple[str, str]] = _killed_and_given_again,
-) -> dict[str, Counter[str]]:
-    """So many attempts; what became of each is told if it is bad, and counted."""
+) -> Found:
+    """So many attempts, and what became of each case."""
     prepared = {each.name: each for each in prepare(way, {name: cases[name] for name in names}, folder)}
-    found: dict[str, Counter[str]] = {name: Counter() for name in names}
     place = Place(folder / "attempt")
-    for attempt in attempts(list(prepared.values()), number, seed):
+
+    def answer(attempt: Attempt) -> tuple[str, str]:
         shutil.copytree(prepared[attempt.case].start, place.folder)
         try:
-            outcome, said = tried(prepared[attempt.case], place, attempt)
+            return tried(prepared[attempt.case], place, attempt)
         except (AssertionError, OSError, subprocess.TimeoutExpired):
-            outcome, said = "error", traceback.format_exc()[-1500:]
-        shutil.rmtree(place.folder)
-        found[attempt.case][outcome] += 1
-        if outcome in ("wrong", "error"):
-            print(outcome, attempt, said, sep="\n  ", flush=True)
-    return found
+            return "error", traceback.format_exc()[-1500:]
+        finally:
+            shutil.rmtree(place.folder)
+
+    return try_all(((each.case, each) for each in attempts(list(prepared.values()), number, seed)), answer)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What became of attempts, as a table; and a process that makes them, started anew when one of them brings it down."""
+"""Tries attempts and tells what became of them; a process that makes them, started anew when one brings it down."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.runs import ROOT
 
-Found = Mapping[str, Counter[str]]  # how often each thing became of a case
+Found = dict[str, Counter[str]]  # how often each thing became of a case
+BAD = ("wrong", "error")
 
 
-def table(title: str, found: Found, kinds: Sequence[str]) -> str:
+def try_all(attempts: Iterable[tuple[str, Any]], answer: Callable[[Any], tuple[str, str]]) -> Found:
+    """What became of each (case, attempt) is counted, and told if it is bad. The answer: (outcome, what is said)."""
+    found: Found = {}
+    for case, attempt in attempts:
+        outcome, said = answer(attempt)
+        found.setdefault(case, Counter())[outcome] += 1
+        if outcome in BAD:
+            print(outcome, attempt, said, sep="\n  ", flush=True)
+    return found
+
+
+def table(found: Found) -> str:
     """Case by outcome, as Markdown."""
-    lines = [f"| {title} | tried | {' | '.join(kinds)} |", "|---|---|" + "---|" * len(kinds)]
-    for name, outcomes in [*found.items(), ("all", sum(found.values(), Counter[str]()))]:
-        lines.append(f"| {name} | {outcomes.total()} | {' | '.join(str(outcomes[kind]) for kind in kinds)} |")
+    everything = sum(found.values(), Counter[str]())
+    lines = [f"| case | tried | {' | '.join(everything)} |", "|---|---|" + "---|" * len(everything)]
+    for name, outcomes in [*found.items(), ("all", everything)]:
+        lines.append(f"| {name} | {outcomes.total()} | {' | '.join(str(outcomes[kind]) for kind in everything)} |")
     return "\n".join(lines)
 
 
-def bad(found: Found, *kinds: str) -> int:
-    """How many attempts came to one of these."""
-    return sum(outcomes[kind] for outcomes in found.values() for kind in kinds)
-
-
-class Ended(Exception):
-    """The process ended instead of answering; what it said last."""
+def bad(found: Found) -> int:
+    """How many attempts went wrong."""
+    return sum(outcomes[kind] for outcomes in found.values() for kind in BAD)
 
 
 class Served:
@@ -42,8 +51,8 @@ class Served:
         self._process: subprocess.Popen[str] | None = None
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
 
-    def ask(self, question: Any) -> Any:
-        """The answer; Ended if there is none, and the next question goes to another process."""
+    def ask(self, question: Any) -> tuple[str, str]:
+        """The answer; an error if the process ends instead, and the next question goes to another one."""
         if self._process is None:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
@@ -54,11 +63,12 @@ class Served:
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         if answer := self._process.stdout.readline():
-            return json.loads(answer)
+            outcome, said = json.loads(answer)
+            return outcome, said
         code = self._end()
         self._errors.seek(0)
         said = self._errors.read()
-        raise Ended(f"the process ended with {code}\n{said[:3000]}\n...\n{said[3000:][-3000:]}")
+        return "error", f"the process ended with {code}\n{said[:3000]}\n...\n{said[3000:][-3000:]}"
 
     def _end(self) -> int:
         process, self._process = self._process, None

@@ -8,104 +8,62 @@ An attempt copies a RUN, damages one of its files, gives the command that comes 
     harmless   exit code 0 and the same output as from the whole RUN
     named      an error whose message names a file of the RUN, the folder it is missing from, the training that it
                is of, or the source to be counted again
-    told       an error that names no file
     wrong      exit code 0 and another output
-    traceback  anything but an exit code and a message
+    error      an error that names no file, or anything but an exit code and a message
 
-Attempts run in a process of their own, which a crash of a library may end: that counts as a traceback too.
+Attempts run in a process of their own, which a crash of a library may end: that counts as an error too.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import shutil
 import sys
-import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from streambpe.cli.unforeseen import UNFORESEEN
+from tests import full_disks, kills
 from tests.damage import cut, flip, lose, repeat
 from tests.kills import Case, Place
-from tests.outcomes import Ended, Served, serve, table
-from tests.runs import cli, ended
-from tests.samples import natural_text, written
-
-OUTCOMES = ("harmless", "named", "told", "wrong", "traceback")
-BAD = OUTCOMES[2:]
-_SIZE = "900"
-_MEMORY = ("--memory", "400MB", "--threads", "2")
-_TRAIN = ("--vocab-size", _SIZE, *_MEMORY)
-
+from tests.outcomes import Found, Served, serve, try_all
+from tests.runs import cli
 
 # ---------------------------------------------------------------- states of a RUN, and what comes next
 
-
-@dataclass(frozen=True)
-class State:
-    """How a RUN is made, and the command that is given next."""
-
-    make: Callable[[Path, Path], object]  # (RUN, text)
-    next: tuple[str, ...]  # as Case.command
-
-
-def _counted(*more: str) -> Callable[[Path, Path], object]:
-    pattern = "boundless" if "--sequences" in more else "gpt4"
-    return lambda run, text: cli("count", run, text, "--lines", "--pattern", pattern, *more, *_MEMORY)
-
-
-def _trained(*options: str) -> Callable[[Path, Path], object]:
-    return lambda run, text: cli("train", run, text, "--lines", "--pattern", "gpt4", *options, *_TRAIN)
-
-
-def _killed(failpoint: str, **options: object) -> Callable[[Path, Path], object]:
-    """A training that died."""
-
-    def make(run: Path, text: Path) -> None:
-        _counted(*(["--sequences"] if "superwords" in options else []))(run, text)
-        how = {"vocab_size": int(_SIZE), **options}
-        assert ended(failpoint, run=run, file_places=2000, options=how, always_due="snapshot" in failpoint), failpoint
-
-    return make
-
-
-def _half_counted(run: Path, text: Path) -> None:
-    counting = {"lines": True, "options": {"pattern": "gpt4"}}
-    assert ended("part-committed:4", run=run, sources=[text], counting=counting, block=1 << 13)
-
-
-_TRAIN_ON = ("train", "RUN", *_TRAIN)
-_BOUNDLESS = (*_TRAIN_ON, "--superwords", "boundless")
-_SUPERBPE = (*_TRAIN_ON, "--superwords", "superbpe", "--transition", "700")
-_UW = (*_TRAIN_ON, "--superwords", "uw", "--transition", "700")
+_COUNT, _ORDERED = kills.CASES["count"].command, kills.CASES["count, sequences"].command
+_TRAIN = "train RUN --vocab-size 900 --memory 400MB --threads 2"
+_BOUNDLESS = f"{_TRAIN} --superwords boundless"
+_SUPERBPE = f"{_TRAIN} --superwords superbpe --transition 700"
+_UW = f"{_TRAIN} --superwords uw --transition 700"
 _QUERY = "SELECT id, text, n, (SELECT sum(n) FROM chunk_counts) FROM vocabulary ORDER BY id"
-STATES: dict[str, State] = {
-    "half counted": State(_half_counted, ("count", "RUN", "TEXT", "--lines", "--pattern", "gpt4", *_MEMORY)),
-    "counted": State(_counted(), _TRAIN_ON),
-    "half learned": State(_killed("events-committed:4"), _TRAIN_ON),
-    "snapshots": State(_killed("snapshot-made:2"), _TRAIN_ON),
-    "sequences": State(_counted("--sequences"), _BOUNDLESS),
-    "half the neighbours": State(_killed("neighbours-0-committed", superwords="boundless"), _BOUNDLESS),
-    "half the superwords": State(_killed("events-committed:18", superwords="superbpe", transition=700), _SUPERBPE),
-    "half of stage 2": State(_killed("tokens-written", superwords="uw", transition=700), _UW),
-    "half of uw": State(_killed("words-written", superwords="uw", transition=700), _UW),
-    "trained, encode": State(_trained(), ("encode", "RUN", "TEXT", "-o", "OUT.bin", *_MEMORY)),
-    "trained, export": State(_trained(), ("export", "RUN", "--to", "hf", "-o", "OUT.json")),
-    "trained, sql": State(_trained(), ("sql", "RUN", _QUERY, "-o", "OUT.csv")),
-    "trained, check": State(_trained("--superwords", "boundless"), ("check", "RUN", *_MEMORY)),
-    "trained, grow": State(_trained(), ("train", "RUN", "--vocab-size", "1000", *_MEMORY)),
+STATES = {
+    "half counted": Case(_COUNT, died="part-committed:2"),
+    "counted": Case(_TRAIN, (_COUNT,)),
+    "half learned": Case(_TRAIN, (_COUNT,), "events-committed:4"),
+    "snapshots": Case(_TRAIN, (_COUNT,), "snapshot-made:2"),
+    "sequences": Case(_BOUNDLESS, (_ORDERED,)),
+    "half the neighbours": Case(_BOUNDLESS, (_ORDERED,), "neighbours-0-committed"),
+    "half the superwords": Case(_SUPERBPE, (_ORDERED,), "events-committed:18"),
+    "half of stage 2": Case(_UW, (_ORDERED,), "tokens-written"),
+    "half of uw": Case(_UW, (_ORDERED,), "words-written"),
+    "trained, encode": kills.CASES["encode"],
+    "trained, export": full_disks.CASES["export hf"],
+    "trained, sql": Case(f"sql RUN '{_QUERY}' -o OUT.csv", (_COUNT, _TRAIN)),
+    "trained, check": Case("check RUN --memory 400MB", (_ORDERED, _BOUNDLESS)),
+    "trained, grow": kills.CASES["plain, larger"],
 }
 
 
-def came_out(state: str, folder: Path, text: str) -> str:
+def came_out(state: str, place: Place) -> str:
     """Give the command that comes next to the RUN in a folder; a digest of what it made."""
-    place, case = Place(folder), Case(tuple(text if word == "TEXT" else word for word in STATES[state].next))
-    cli(*place.words(case.command))
-    return place.output(case)
+    cli(*place.words(STATES[state].command))
+    return place.output(STATES[state])
 
 
 # ---------------------------------------------------------------- damage
@@ -146,58 +104,50 @@ def damage(run: Path, other: Path, file: str, way: str, chance: random.Random) -
 # ---------------------------------------------------------------- attempts
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One damage to one file."""
+class Attempt(NamedTuple):
+    """One damage to one file of a RUN in a state."""
 
     state: str
+    folder: str  # with the whole RUN, one of another text, and the place where it is tried
+    expected: str  # what comes out of the whole RUN
     file: str
     way: str
     seed: int
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What attempts of one state begin with."""
-
-    run: str
-    other: str  # a RUN of another text
-    text: str
-    expected: str  # what comes out of the whole RUN
-
-
-def _outcome(attempt: Attempt, prepared: Prepared) -> tuple[str, str] | None:
-    """(what became of an attempt, the message or the end of the traceback); None if the damage changed nothing."""
-    with tempfile.TemporaryDirectory(prefix="streambpe-rot-") as folder:
-        run = Path(folder) / "run"
-        shutil.copytree(prepared.run, run)
-        if not damage(run, Path(prepared.other), attempt.file, attempt.way, random.Random(attempt.seed)):
-            return None
-        try:
-            came = came_out(attempt.state, Path(folder), prepared.text)
-        except AssertionError as error:  # tests.runs.cli: another exit code than 0
-            command, code, stdout, stderr = error.args[0]
-            if code == UNFORESEEN:
-                return "traceback", stderr
-            said = f"{code} {stderr}{stdout if command[0] == 'check' else ''}"
-            names = [path.name for path in files_of(Path(prepared.run))] + ["run.txt", "training main"]
-            if "/" in attempt.file:  # when the only file of a folder is lost, nobody knows its name
-                names.append(str((run / attempt.file).parent))
-            return "named" if any(name in said for name in names) else "told", said
-        except BaseException:
-            return "traceback", traceback.format_exc()[-1500:]
-        return "harmless" if came == prepared.expected else "wrong", ""
+def _outcome(attempt: Attempt) -> tuple[str, str]:
+    """(what became of an attempt, the message or the end of the traceback)."""
+    folder = Path(attempt.folder)
+    run, names = folder / "attempt/run", [path.name for path in files_of(folder / "whole/run")]
+    shutil.rmtree(folder / "attempt", ignore_errors=True)
+    shutil.copytree(folder / "whole", folder / "attempt")
+    try:
+        if not damage(run, folder / "other/run", attempt.file, attempt.way, random.Random(attempt.seed)):
+            return "harmless", "nothing was changed"
+        came = came_out(attempt.state, Place(folder / "attempt"))
+    except AssertionError as error:  # tests.runs.cli: another exit code than 0
+        command, code, stdout, stderr = error.args[0]
+        said = f"{code} {stderr}{stdout if command[0] == 'check' else ''}"
+        if "/" in attempt.file:  # when the only file of a folder is lost, nobody knows its name
+            names.append(str((run / attempt.file).parent))
+        named = any(name in said for name in [*names, "text.txt", "training main"])
+        return "named" if named and code != UNFORESEEN else "error", said
+    except BaseException:
+        return "error", traceback.format_exc()[-1500:]
+    return "harmless" if came == attempt.expected else "wrong", ""
 
 
-def prepare(state: str, folder: Path) -> Prepared:
-    """Make the RUNs of a state, and see what comes out of a whole one."""
+def prepare(state: str, folder: Path) -> tuple[str, str, str]:
+    """Make the RUNs of a state, and see what comes out of a whole one: what its attempts begin with."""
     folder.mkdir()
-    for name, seed in (("run", 5), ("other", 6)):
-        text = written(folder / f"{name}.txt", natural_text(seed, 40_000))
-        STATES[state].make(folder / name, text)
-    text = str(folder / "run.txt")
-    shutil.copytree(folder / "run", folder / "whole" / "run")
-    return Prepared(str(folder / "run"), str(folder / "other"), text, came_out(state, folder / "whole", text))
+    place = Place(folder / "attempt")
+    for name, seed in (("other", 6), ("whole", 5)):
+        kills.begin(STATES[state], place, seed)
+        shutil.copytree(place.folder, folder / name)
+        if name == "whole":
+            expected = came_out(state, place)
+        shutil.rmtree(place.folder)
+    return state, str(folder), expected
 
 
 def kind_of(file: str) -> str:
@@ -205,77 +155,40 @@ def kind_of(file: str) -> str:
     return re.sub(r"-([0-9a-f]{12,}|\d+)(?![0-9a-z])", "-*", file)
 
 
-def attempts(states: list[tuple[str, str]], number: int, seed: int) -> list[Attempt]:
-    """So many attempts, spread over states, over the kinds of files in each, and over ways."""
+def attempts(
+    begins: Sequence[tuple[str, str, str]], number: int, seed: int, most_states: int
+) -> Iterator[tuple[str, Attempt]]:
+    """So many attempts, spread over states, over the kinds of files in each, and over ways.
+
+    Then one flipped bit in each file of each state, and the file of another RUN in its place; in `most_states` at most
+    where they have files of the same kind."""
     chance = random.Random(seed)
-    made = []
-    for at in range(number):
-        state, run = states[at % len(states)]
+
+    def attempt(begin: tuple[str, str, str], file: str, way: str) -> tuple[str, Attempt]:
+        return f"{begin[0]}: {kind_of(file)}", Attempt(*begin, file, way, chance.randrange(1 << 30))
+
+    runs = {begin: Path(begin[1], "whole/run") for begin in begins}
+    names = {begin: [path.relative_to(run).as_posix() for path in files_of(run)] for begin, run in runs.items()}
+    for begin in itertools.islice(itertools.cycle(begins), number):
         kinds: dict[str, list[str]] = {}
-        for file in _names(run):
+        for file in names[begin]:
             kinds.setdefault(kind_of(file), []).append(file)
         file = chance.choice(kinds[chance.choice(sorted(kinds))])
-        made.append(Attempt(state, file, chance.choice(WAYS), chance.randrange(1 << 30)))
-    return made
-
-
-def every_file(states: list[tuple[str, str]], seed: int, most_states: int) -> list[Attempt]:
-    """One flipped bit in each file of each state, and the file of another RUN in its place; in so many states at most
-    where they have files of the same kind."""
-    chance, made = random.Random(seed), []
+        yield attempt(begin, file, chance.choice(WAYS))
     seen: Counter[str] = Counter()
-    for state, run in states:
-        names = [name for name in _names(run) if seen[kind_of(name)] < most_states]
-        made += [Attempt(state, name, way, chance.randrange(1 << 30)) for name in names for way in ("flip", "other")]
-        seen.update({kind_of(name) for name in names})
-    return made
+    for begin in begins:
+        some = [file for file in names[begin] if seen[kind_of(file)] < most_states]
+        for file in some:
+            yield from (attempt(begin, file, way) for way in ("flip", "other"))
+        seen.update({kind_of(file) for file in some})
 
 
-def _names(run: str) -> list[str]:
-    return [path.relative_to(run).as_posix() for path in files_of(Path(run))]
-
-
-Found = list[tuple[Attempt, str]]  # with what became of each
-
-
-def matrix(number: int, seed: int, states: list[str], folder: Path, most_states: int = 0) -> Found:
-    """So many attempts, one for every file besides, in so many states of each kind, and what became of each."""
-    prepared = {state: prepare(state, folder / str(number)) for number, state in enumerate(states)}
-    runs = [(state, prepared[state].run) for state in states]
-    found = []
-    with Served("tests.rot") as maker:
-        for attempt in attempts(runs, number, seed) + every_file(runs, seed, most_states):
-            question = {"attempt": asdict(attempt), "prepared": asdict(prepared[attempt.state])}
-            try:
-                answer = maker.ask(question)
-            except Ended as why:
-                answer = "traceback", str(why)
-            if answer is not None:
-                outcome, said = answer
-                found.append((attempt, outcome))
-                if outcome in BAD:
-                    print(outcome, attempt, said, sep="\n  ", flush=True)
-    return found
-
-
-def bad(found: Found) -> Found:
-    """The attempts that were neither harmless nor named."""
-    return [(attempt, outcome) for attempt, outcome in found if outcome in BAD]
-
-
-def counted(found: Found, of: Callable[[Attempt], str]) -> dict[str, Counter[str]]:
-    """Outcomes by state, by kind of file or by way."""
-    counts: dict[str, Counter[str]] = {}
-    for attempt, outcome in found:
-        counts.setdefault(of(attempt), Counter())[outcome] += 1
-    return counts
-
-
-def tables(found: Found) -> str:
-    """State by outcome, kind of file by outcome, way by outcome, as Markdown."""
-    by = {"state": lambda one: one.state, "file": lambda one: f"`{kind_of(one.file)}`", "way": lambda one: one.way}
-    return "\n\n".join(table(title, counted(found, of), OUTCOMES) for title, of in by.items())
+def matrix(number: int, seed: int, states: Sequence[str], folder: Path, most_states: int = 0) -> Found:
+    """So many attempts, and one for every file; what became of each, by state and kind of file."""
+    begins = [prepare(state, folder / str(at)) for at, state in enumerate(states)]
+    with Served("tests.rot") as served:
+        return try_all(attempts(begins, number, seed, most_states), served.ask)
 
 
 if __name__ == "__main__" and "--serve" in sys.argv:
-    serve(lambda given: _outcome(Attempt(**given["attempt"]), Prepared(**given["prepared"])))
+    serve(lambda given: _outcome(Attempt(*given)))

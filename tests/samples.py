@@ -12,6 +12,7 @@ import regex
 from hypothesis import strategies as st
 
 WORD = r" ?\p{L}+| ?[^\s\p{L}]+|\s+"
+CATS = "the cat and the dog, the end of the day and the cat\n" * 40
 
 
 def sample_text(seed: int, words: int = 3000) -> str:

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import count as count_up
 from pathlib import Path
 from typing import NamedTuple
@@ -41,31 +42,15 @@ class Check(NamedTuple):
 
     matrix: Matrix
     cases: Collection[str]
-    outcomes: Sequence[str]
-    bad: Sequence[str]
-    number: int  # of attempts in a round
-
-
-def rotten(number: int, seed: int, names: Sequence[str], folder: Path, every: int = 0) -> Found:
-    """Damaged files, with two tables more."""
-    found = rot.matrix(number, seed, list(names), folder, every)
-    print(rot.tables(found), flush=True)
-    return rot.counted(found, lambda attempt: attempt.state)
-
-
-def bits(number: int, seed: int, names: Sequence[str], folder: Path) -> Found:
-    """One bit of each file."""
-    return rotten(0, seed, names, folder, 99)
+    each: int  # so many attempts of each case in a round
 
 
 CHECKS = {
-    "fuzz": Check(fuzz.matrix, fuzz.KINDS, fuzz.OUTCOMES, ("wrong",), 20 * len(fuzz.KINDS)),
-    "kills": Check(kills.matrix, kills.CASES, kills.OUTCOMES, ("wrong", "error"), 3 * len(kills.CASES)),
-    "rot": Check(rotten, rot.STATES, rot.OUTCOMES, rot.BAD, 5 * len(rot.STATES)),
-    "bits": Check(bits, rot.STATES, rot.OUTCOMES, rot.BAD, 0),
-    "full-disks": Check(
-        full_disks.matrix, full_disks.CASES, full_disks.OUTCOMES, ("wrong", "error"), 3 * len(full_disks.CASES)
-    ),
+    "fuzz": Check(fuzz.matrix, fuzz.KINDS, 20),
+    "kills": Check(kills.matrix, kills.CASES, 3),
+    "rot": Check(rot.matrix, rot.STATES, 5),
+    "bits": Check(partial(rot.matrix, most_states=99), rot.STATES, 0),
+    "full-disks": Check(full_disks.matrix, full_disks.CASES, 3),
 }
 
 
@@ -88,11 +73,10 @@ def main() -> None:
             check = CHECKS[name]
             print(f"seed {seed} {name}", flush=True)
             with tempfile.TemporaryDirectory(prefix="streambpe-soak-") as folder:
-                found = check.matrix(
-                    given.attempts or check.number, seed, given.case or list(check.cases), Path(folder)
-                )
-            print(table("case", found, check.outcomes), flush=True)
-            if bad(found, *check.bad):
+                number = given.attempts or check.each * len(check.cases)
+                found = check.matrix(number, seed, given.case or list(check.cases), Path(folder))
+            print(table(found), flush=True)
+            if bad(found):
                 sys.exit(1)
 
 

@@ -52,13 +52,10 @@ def log_of(
     training: oracles.Training, config: dict[str, Any], specials: tuple[str, ...] = (), **header: Any
 ) -> EventLog:
     """A training as a log whose special tokens have the ids they get."""
-    vocabulary = training.vocabulary
-    stops = tuple(StopWord(number, chunk) for chunk, number in vocabulary.stop_ids.items())
     ids = dict.fromkeys(specials, 0)
     for _ in range(2):  # without their ids first, which the model then knows
         listed = tuple(Special(text, ids[text]) for text in specials)
-        first = Header(vocabulary.alphabet.to_header(), config, stop_words=stops, specials=listed, **header)
-        log = EventLog(first, tuple(training.events))
+        log = oracles.as_log(training, config=config, specials=listed, **header)
         ids = Model(log).special_ids
     return log
 

@@ -1,6 +1,9 @@
-"""A use of each command that writes something, for tests that try them all."""
+"""A use of each command, for tests that try them all, and what they are tried on."""
 
 from __future__ import annotations
+
+import re
+import shlex
 
 # RUN is a trained run, TEXT a text, TOKENIZER a tokenizer.json, OUT what is made, HERE a folder for temporary files.
 MAKES_FILES = {  # which are kept if they are there already
@@ -36,11 +39,34 @@ GOES_ON = {  # where OUT is a trained run
     "check": "check OUT --replay --temp-dir HERE --memory 300MB",
 }
 USES = MAKES_FILES | MAKES_MORE | GOES_ON
+LOOKS = {  # and write nothing
+    "status": "status RUN",
+    "watch": "watch RUN",
+    "explain": "explain RUN the",
+    "diff": "diff RUN RUN",
+    "evaluate": "evaluate RUN --text TEXT --tokenizer TOKENIZER --memory 300MB",
+    "plan": "plan TEXT -s 260 --rehearse 1MB --memory 300MB",
+    "decode": "decode RUN IDS",
+    "extend-report": "extend-report RUN --memory 300MB",
+    "docs": "docs jobs",
+}
 
 
 def words_of(use: str, **places: object) -> list[str]:
     """The words of a use, or of a command that is written like one, with these in place of RUN and the others."""
-    words = USES.get(use, use).split()
+    words = shlex.split((USES | LOOKS).get(use, use))
     for name, place in places.items():
-        words = [word.replace(name, str(place)) if word.startswith(name) else word for word in words]
+        words = [word.replace(name, str(place)) if re.match(f"([a-z]=)?{name}", word) else word for word in words]
     return words
+
+
+def with_wrong_places(wrong: object, **places: object) -> dict[str, list[str]]:
+    """The words of each command with something wrong in one of its places, by command and place."""
+    found: dict[str, list[str]] = {}
+    for name, use in (USES | LOOKS).items():
+        use = use.replace("OUT", "RUN") if name in GOES_ON else use
+        for place in places:
+            if place in use:
+                words = words_of(use, **{place: wrong}, **{other: places[other] for other in places if other != place})
+                found.setdefault(f"{words[0]} {place}", words)
+    return found

@@ -99,12 +99,18 @@ def alone_in(folder: Path) -> Iterator[None]:
     _locked[folder] = None
     try:
         yield
+        _write_late(folder)  # a full disk is told, or the run would stay unfinished without a word
     finally:
-        identity = _locked.pop(folder)
-        if identity is not None and folder in _late:
-            _late.remove(folder)
-            with contextlib.suppress(OSError):
-                write_identity(folder, identity)
+        with contextlib.suppress(OSError):  # told already, like the error that this would hide
+            _write_late(folder)
+        del _locked[folder]
+        _late.discard(folder)
+
+
+def _write_late(folder: Path) -> None:
+    identity = _locked[folder]
+    if identity is not None and folder in _late:
+        write_identity(folder, identity)
 
 
 def read_identity(folder: Path) -> Identity | None:

@@ -14,28 +14,22 @@ import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
 from tests.runs import change, cli
-from tests.samples import natural_text, written
+from tests.samples import written
 
 MEMORY = ["--memory", "300MB"]
 
 
-@pytest.fixture(scope="module")
-def counted(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("counted")
-    (folder / "a.txt").write_text('the cat, "the" dog\n')
-    cli("count", folder / "run", folder / "a.txt", *MEMORY)
-    return folder / "run"
-
-
 @pytest.fixture
-def run(counted, tmp_path) -> str:
-    """A counted run."""
-    return str(shutil.copytree(counted, tmp_path / "run"))
+def run(desk, tmp_path) -> Path:
+    """A run with two trainings."""
+    return Path(shutil.copytree(desk / "run", tmp_path / "run"))
 
 
 @pytest.mark.long
-def test_sql_prints_json_and_csv(run):
+def test_sql_prints_json_and_csv(tmp_path):
     """The same rows in both; each is read back by its own parser."""
+    run = tmp_path / "run"
+    cli("count", run, written(tmp_path / "a.txt", 'the cat, "the" dog\n'), *MEMORY)
     query = "SELECT chunk, n, n = 1 AS rare, NULL AS nothing FROM chunk_counts ORDER BY chunk"
     rows = json.loads(cli("sql", run, query, "--json").stdout)
     assert {row["chunk"]: row["n"] for row in rows} == {
@@ -74,7 +68,7 @@ def test_a_smaller_vocabulary_is_a_command_that_can_be_copied(tmp_path):
     """Where MODEL and FILE are swapped, so is the one that is meant."""
     text, run = tmp_path / "a text.txt", tmp_path / "my run"
     text.write_text("the cat and the dog\n" * 20)
-    cli("train", run, text, "-s", "262", "--progress", "none")
+    assert "262 ids, 6 events. sha256 " in cli("train", run, text, "-s", "262", "--progress", "none").stderr
     swapped = cli("encode", text, run, expect=2).stderr
     assert f"Did you mean `streambpe encode {shlex.quote(str(run))} {shlex.quote(str(text))}`?" in swapped
     smaller = cli("train", run, "-s", "260", expect=2).stderr
@@ -86,43 +80,28 @@ def test_a_smaller_vocabulary_is_a_command_that_can_be_copied(tmp_path):
 @pytest.mark.long
 def test_the_folder_one_stands_in_is_a_place_for_an_export(run, tmp_path):
     """ "." has no name of its own; where a file is wanted it is refused."""
-    cli("train", run, "-s", "260", "--progress", "none")
     made = cli("export", run, "--to", "hf", "-o", ".", folder=tmp_path)
     assert (tmp_path / "tokenizer.json").is_file()
     assert str(tmp_path / "tokenizer.json") in made.stderr
     assert "is a folder" in cli("export", run, "--to", "tiktoken", "-o", ".", folder=tmp_path, expect=2).stderr
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
-    """Two trainings in one run, by the command line."""
-    run = tmp_path_factory.mktemp("trained") / "run"
-    source = written(run.with_name("text.txt"), natural_text(21, 60_000))
-    first = cli("train", run, source, "--vocab-size", 400, "--pattern", "gpt4")
-    assert "400 ids, 144 events. sha256 " in first.stderr
-    assert first.stdout == ""
-    cli("train", run, "--name", "other", "--vocab-size", 300, "--ties", "bytes", "--like", "kensho")
-    return run
-
-
 @pytest.mark.long
-def test_the_end_is_told(trained):
+def test_the_end_is_told(run):
     """No pair left: said, exit 0. Done before: said, exit 0. Refused: exit 2 and how to go on."""
-    out = cli("train", trained, "--name", "rare", "--vocab-size", 9000, "--min-frequency", 50)
-    assert "no pair that may merge" in out.stderr
-    assert "nothing to do" in cli("train", trained, "--vocab-size", 400).stderr
-    assert "nothing to do" in cli("resume", trained, "--name", "other").stderr
-    refused = cli("train", trained, "--vocab-size", 400, "--ties", "bytes", expect=2)
-    assert f"streambpe resume {trained}" in refused.stderr
-    blocked = cli(
-        "train", trained, "--name", "blocked", "--vocab-size", 300, "--block-token", "an", "--block-token", "in"
-    )
-    assert "pairs vetoed" in blocked.stderr
+    rare = cli("train", run, "--name", "rare", "--vocab-size", 9000, "--min-frequency", 50)
+    assert "no pair that may merge" in rare.stderr
+    assert "nothing to do" in cli("train", run, "--vocab-size", 265).stderr
+    assert "nothing to do" in cli("resume", run, "--name", "small").stderr
+    refused = cli("train", run, "--vocab-size", 265, "--ties", "bytes", expect=2)
+    assert f"streambpe resume {run}" in refused.stderr
+    blocked = cli("train", run, "--name", "blocked", "--vocab-size", 265, "--block-token", "the")
+    assert "1 pair vetoed" in blocked.stderr
 
 
 def test_check_prints_differences_and_the_way_out(run):
     """Exit 1, a line for each row on stdout; the command it names mends it."""
-    change(Path(run), "DELETE FROM chunk_counts WHERE chunk = ' cat'")
+    change(run, "DELETE FROM chunk_counts WHERE chunk = ' cat'")
     result = cli("check", run, *MEMORY, expect=1)
     assert " cat" in result.stdout
     assert f"streambpe count {run}" in result.stderr
@@ -144,11 +123,10 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
 
 
 @pytest.mark.long
-def test_check_speaks_for_trainings(trained, tmp_path):
+def test_check_speaks_for_trainings(run):
     """check: exit 0 when all adds up; exit 1, the rows and the way to mend them when not."""
-    assert "everything adds up" in cli("check", trained).stderr
-    run = shutil.copytree(trained, tmp_path / "run")
-    change(run, "UPDATE other.pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM other.pair_counts)")
+    assert "everything adds up" in cli("check", run).stderr
+    change(run, "UPDATE small.pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM small.pair_counts)")
     found = cli("check", run, "--replay", expect=1)
-    assert found.stdout.startswith("other.pair_counts: ")
+    assert found.stdout.startswith("small.pair_counts: ")
     assert "remove its event log and train again" in found.stderr

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -18,10 +17,9 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.query import list_names
 from streambpe.store.database import SCHEMA, VIEWS
 from streambpe.train.commands import train
-from tests.runs import SMALL, cli, rows, text_run
+from tests.runs import ROOT, SMALL, cli, rows, text_run
 from tests.samples import natural_text
 
-ROOT = Path(__file__).parents[2]
 COOKBOOK = (ROOT / "docs/cookbook.md").read_text()
 QUERIES = re.findall(r"^-- (\d+)\. .*\n(?:-- .*\n)*((?s:.+?;)\n)", COOKBOOK, re.M)
 TEXT = natural_text(5, 20_000) + "the time of the people, the house of the time\n" * 25
@@ -89,22 +87,17 @@ def test_another_training_is_seen_as_the_cookbook_says(run):
 def test_token_usage_equals_encoding_the_corpus(run):
     """Uses, whole-chunk uses and bytes, against the encoder over the chunks that were learned from."""
     tokenizer = Tokenizer(run)
-    uses: Counter[int] = Counter()
-    alone: dict[str, int] = {}
     chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
     stops = {word.content.decode() for word in tokenizer.event_log.header.stop_words}
+    learned = {chunk: n for chunk, n in chunks.items() if n >= OPTIONS["freq_cutoff"] or chunk in stops}
     assert stops
-    left_out = 0
-    for chunk, n in chunks.items():
-        if n < OPTIONS["freq_cutoff"] and chunk not in stops:
-            left_out += 1
-            continue
-        ids = tokenizer.encoder.encode_chunk(chunk)
-        for number in ids:
+    assert len(learned) < len(chunks) - 10
+    ids = {chunk: tokenizer.encoder.encode_chunk(chunk) for chunk in learned}
+    alone = {chunk: n for chunk, n in learned.items() if len(ids[chunk]) == 1}
+    uses: Counter[int] = Counter()
+    for chunk, n in learned.items():
+        for number in ids[chunk]:
             uses[number] += n
-        if len(ids) == 1:
-            alone[chunk] = n
-    assert left_out > 10
     assert dict(rows(run, "SELECT id, n FROM token_usage WHERE n > 0")) == dict(uses)
     assert dict(rows(run, "SELECT chunk, n FROM single_token_chunks")) == alone
     total = sum(chunks.values())
@@ -112,7 +105,7 @@ def test_token_usage_equals_encoding_the_corpus(run):
     assert [share for _, share, _ in shares] == pytest.approx([n / total for n, _, _ in shares])
     assert shares[-1][2] == pytest.approx(sum(alone.values()) / total)
     counts = [row[0] for row in rows(run, "SELECT n FROM token_usage")]
-    assert all(a >= b for a, b in pairwise(counts))
+    assert counts == sorted(counts, reverse=True)
     assert len(counts) == len(rows(run, "FROM vocabulary"))
 
 

@@ -23,8 +23,9 @@ from streambpe.store.run import Run
 from streambpe.text.shown import harmless, shown
 from streambpe.train.trainer import Trainer
 from tests.hostile import hostile_text
-from tests.runs import SMALL, cli, text_run
+from tests.runs import SMALL, cli
 from tests.tiers import examples
+from tests.uses import GOES_ON, LOOKS, MAKES_FILES, MAKES_MORE, with_wrong_places, words_of
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 EVIL = "\x1b[31m\u202e<img src=x>'\";\x9b2J\x07[red] --"
@@ -69,35 +70,21 @@ def test_a_command_that_a_message_gives_can_be_copied_for_a_path_with_a_blank():
                     assert not path.search(command), (file.name, node.lineno, command)
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder with sources whose names are hostile."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / f"{EVIL}.txt").write_text("the cat and the dog\n" * 200, encoding="utf-8")
-    (tmp_path / f"{EVIL}.jsonl").write_text('{"text": "\x1b[31m', encoding="utf-8")
-    return tmp_path
-
-
 def commands(run: str) -> list[list[str]]:
     """A hostile RUN, source, output, name, option and query; most of them fail."""
-    text, gone = f"{EVIL}.txt", f"gone{EVIL}"
+    text, places = f"{EVIL}.txt", {"RUN": run, "TEXT": "a.txt", "TOKENIZER": "tokenizer.json", "HERE": "."}
     return [
         ["train", run, text, "-s", "300", "--lines", "--group", f"a={text}", *MEMORY],
         ["sql", run, "FROM sources"], ["sql", run, "FROM group_counts"], ["sql", run, f"SELEC {EVIL}"],
         ["sql", run, f"SELECT '{EVIL.replace(chr(39), '')}' AS \"\x1b[1m\u202e\""],
-        ["sql", run, 'FROM "\x1b[31m\u202e"'],
-        ["sql", run, "SELECT 1 AS a", "-o", f"{EVIL}.csv"], ["sql", run, "FROM run", "--name", EVIL],
-        ["explain", run, EVIL], ["explain", run, f"id:{EVIL}"],
-        ["encode", run, text, "-o", f"{EVIL}.npy", *MEMORY], ["encode", run, text, "-o", f"{EVIL}.npy", *MEMORY],
-        ["encode", run, gone, "-o", "o.npy", *MEMORY], ["export", run, "--to", EVIL, "-o", "x"],
-        ["import", text, "-o", "x.events.jsonl"], ["diff", run, f"{EVIL}.csv"], ["diff", run, gone],
-        ["evaluate", run, "--text", gone], ["export-counts", run, "-o", f"{EVIL}.csv"],
-        ["merge-counts", "m", gone, *MEMORY], ["plan", text, "--vocab-size", "400", *MEMORY],
-        ["count", "r", f"{EVIL}.jsonl", *MEMORY], ["count", "r", gone, *MEMORY],
-        ["count", "r", text, "--pattern", f"({EVIL}"],
-        ["count", "r", text, "--group", f"{EVIL}={gone}", *MEMORY], ["count", "r", text, f"--no{EVIL}"], [EVIL],
+        ["sql", run, 'FROM "\x1b[31m\u202e"'], ["sql", run, "FROM run", "--name", EVIL],
+        ["explain", run, EVIL], ["explain", run, f"id:{EVIL}"], ["export", run, "--to", EVIL, "-o", "x"],
+        ["import", text, "-o", "x.events.jsonl"], ["plan", text, "--vocab-size", "400", *MEMORY],
+        ["count", "r", f"{EVIL}.jsonl", *MEMORY], ["count", "r", text, "--pattern", f"({EVIL}"],
+        ["count", "r", text, "--group", f"{EVIL}=gone", *MEMORY], ["count", "r", text, f"--no{EVIL}"], [EVIL],
         ["train", run, "-s", EVIL], ["train", run, "-s", "300", "--name", EVIL], ["train", run, "--like", EVIL],
-        ["resume", run, "--name", EVIL], ["status", gone],
+        ["resume", run, "--name", EVIL],
+        *(words for wrong in (f"gone{EVIL}", text) for words in with_wrong_places(wrong, **places, OUT="o").values()),
     ]  # fmt: skip
 
 
@@ -111,8 +98,11 @@ def is_not_obeyed(*command: str) -> int:
 
 
 @pytest.mark.long
-def test_no_command_shows_a_name_that_is_obeyed(place):
+def test_no_command_shows_a_name_that_is_obeyed(desk, monkeypatch):
     """In RUN's tables it is the name itself."""
+    monkeypatch.chdir(desk)
+    (desk / f"{EVIL}.txt").write_text("the cat and the dog\n" * 200, encoding="utf-8")
+    (desk / f"{EVIL}.jsonl").write_text('{"text": "\x1b[31m', encoding="utf-8")
     run = f"run{EVIL}"
     codes = [is_not_obeyed(*command) for command in commands(run)]
     assert codes.count(0) > 5
@@ -123,30 +113,24 @@ def test_no_command_shows_a_name_that_is_obeyed(place):
 
 def typed_in(folder: str) -> list[list[str]]:
     """Every command, where everything that it reads or writes lies in a folder."""
-    run, other, text, half = (f"{folder}/{name}" for name in ("run", "other", "text.txt", "half.txt"))
+    run, tokenizer, text, half = (f"{folder}/{name}" for name in ("run", "tokenizer.json", "text.txt", "half.txt"))
     train = ["train", run, "-s", "290", *MEMORY]
+    places = {"RUN": run, "TEXT": text, "TOKENIZER": tokenizer, "IDS": f"{folder}/encode-bin.bin", "HERE": folder}
+    looks = [use for use in LOOKS if use != "extend-report"]
     return [
         ["count", run, text, half, "--lines", "--sequences", *MEMORY, "--temp-dir", folder],
-        ["train", run, "-s", "280", *MEMORY], [*train, "--name", "b", "--superwords", "boundless"],
+        ["train", run, "-s", "268", *MEMORY], [*train, "--name", "b", "--superwords", "boundless"],
         [*train, "--name", "s", "--superwords", "superbpe"],
         [*train, "--name", "uw", "--superwords", "uw", "--temp-dir", folder],
-        ["resume", run], ["status", run], ["watch", run], ["check", run, *MEMORY],
-        ["sql", run, "FROM tokens", "-o", f"{folder}/rows.parquet"],
-        ["merge-counts", other, run, *MEMORY], ["count", run, "--take-back", half, *MEMORY], ["check", run, *MEMORY],
-        ["export-counts", other, "-o", f"{folder}/counts.parquet"],
-        ["count", f"{folder}/table", f"{folder}/counts.parquet", "--counts", *MEMORY],
-        *(["encode", run, text, "-o", f"{folder}/ids.{kind}", *MEMORY] for kind in ("npy", "bin", "parquet")),
-        *(["decode", run, f"{folder}/ids.{kind}"] for kind in ("npy", "bin", "parquet")),
-        ["export", run, "--to", "hf", "-o", f"{folder}/hf.json", "--verify", text],
-        ["export", f"{run}:uw", "--to", "events", "-o", f"{folder}/log.jsonl"],
-        ["import", f"{folder}/hf.json", "-o", f"{folder}/hf.events.jsonl"], ["explain", run, "the cat"],
-        ["evaluate", run, f"{folder}/log.jsonl", "--tokenizer", f"{folder}/hf.json", "--text", text, *MEMORY],
-        ["sizes", run, "--text", f"a={text}", "-o", f"{folder}/sizes.csv", *MEMORY],
-        ["diff", f"{run}:b", f"{folder}/log.jsonl"], ["prune", run, "--to", "260", "-o", f"{folder}/p.events.jsonl"],
+        ["export", run, "--to", "hf", "-o", tokenizer, "--verify", text],
+        *(words_of(use, **places, OUT=f"{folder}/{use}") for use in (MAKES_FILES | MAKES_MORE)),
+        *(words_of(use, **places, OUT=run) for use in GOES_ON), *(words_of(use, **places) for use in looks),
+        *(["decode", run, f"{folder}/encode-{kind}.{kind}"] for kind in ("npy", "parquet")),
+        ["count", run, "--take-back", half, *MEMORY], ["check", run, *MEMORY],
+        ["count", f"{folder}/table", f"{folder}/export-counts-csv.csv", "--counts", *MEMORY],
+        ["diff", f"{run}:b", f"{folder}/export-events.jsonl"],
         ["report", run, "--text", text, "--beside", f"{run}:s", "-o", f"{folder}/page.html", *MEMORY],
-        ["plan", text, "-s", "280", "--rehearse", "32MB", *MEMORY],
-        ["converge", other, "-s", "270", "--steps", "2", "--draws", "1", *MEMORY],
-        ["train", f"{folder}/longer", text, "--extend", f"{folder}/hf.events.jsonl", "-s", "290", *MEMORY],
+        ["train", f"{folder}/longer", text, "--extend", f"{folder}/import.jsonl", "-s", "290", *MEMORY],
         ["extend-report", f"{folder}/longer", "--text", text],
     ]  # fmt: skip
 
@@ -168,7 +152,7 @@ def test_every_command_works_in_a_folder_that_libraries_would_take_for_something
     monkeypatch.chdir(tmp_path)
     texts_in(tmp_path / folder)
     tried = typed_in(folder)
-    assert {command[0] for command in tried} == set(main.commands) - {"docs"}
+    assert {command[0] for command in tried} == set(main.commands)
     for command in tried:
         assert is_not_obeyed(*command) == 0, command
     page = Path(folder, "page.html").read_text(encoding="utf-8")
@@ -192,10 +176,9 @@ def test_a_run_whose_name_duckdb_cannot_open_is_refused_before_anything_is_made(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
-def test_what_is_spilled_into_a_shared_folder_is_nobody_elses(place):
+def test_what_is_spilled_into_a_shared_folder_is_nobody_elses(desk, tmp_path):
     """Whatever the umask: blocks of a training and rows of a query hold text of the corpus."""
-    run = Run(text_run(place / "run", "the cat and the dog\n" * 20))
-    shared = place / "shared"
+    run, shared = Run(desk / "run"), tmp_path / "shared"
     shared.mkdir()
     modes = []
 
@@ -204,9 +187,8 @@ def test_what_is_spilled_into_a_shared_folder_is_nobody_elses(place):
 
     before = os.umask(0)
     try:
-        Trainer(
-            run.path, TrainConfig(vocab_size=262), resources=Resources(SMALL.memory_bytes, 1, shared), on_batch=look
-        ).run()
+        limits = Resources(SMALL.memory_bytes, 1, shared)
+        Trainer(run.path, TrainConfig(vocab_size=262), name="spilled", resources=limits, on_batch=look).run()
         with spill_folder(run, shared) as folder:
             look(folder)
     finally:

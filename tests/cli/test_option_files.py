@@ -84,21 +84,18 @@ def test_resume_keeps_the_file_too(corpus, tmp_path):
     """Where a kill came between the log and it."""
     cli("train", tmp_path / "run", corpus, "-s", 262, *MEMORY)
     kept = tmp_path / "run" / "train.toml"
-    text = kept.read_text()
-    kept.unlink()
+    kept.rename(tmp_path / "before")
     cli("resume", tmp_path / "run")
-    assert kept.read_text() == text
+    assert kept.read_text() == (tmp_path / "before").read_text()
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("vocab_size = 300", "no option vocab_size. Nothing was changed. Is vocab-size meant?"),
-        ("vocabsize = 300", "Is vocab-size meant?"),
         ("qqq = 1", "no option qqq"),
         ("[superwords]\ntransition = 3", "superwords takes a text in quotes"),
         ('vocab-size = "many"', "vocab-size takes a whole number"),
-        ("vocab-size = 3.5", "vocab-size takes a whole number"),
         ("vocab-size = true", "vocab-size takes a whole number"),
         ("lines = 1", "lines takes true or false"),
         ("special = [1]", "special takes a text or a list of texts in quotes"),
@@ -114,12 +111,6 @@ def test_what_is_no_option_is_refused_by_name(corpus, tmp_path, text, told):
     file = written(tmp_path / "o.toml", text.encode("latin-1"))
     done = cli("train", tmp_path / "run", corpus, "--config", file, expect=2)
     assert told in done.stderr
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_file_that_cannot_be_read_is_told(corpus, tmp_path):
-    """Before anything is learned."""
-    assert "cannot be read" in cli("train", tmp_path / "run", corpus, "--config", tmp_path / "no", expect=2).stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -159,6 +150,5 @@ def test_numbers_stand_for_text(tmp_path):
     """coverage = 0.9999 is what --coverage 0.9999 is; true is neither."""
     file = written(tmp_path / "o.toml", "coverage = 0.9999\nbatch = 1")
     assert read_options(file, ALL) == {"coverage": "0.9999", "batch": "1"}
-    file.write_text("coverage = true")
     with pytest.raises(UsageError, match="a text in quotes"):
-        read_options(file, ALL)
+        read_options(written(file, "coverage = true"), ALL)

@@ -15,33 +15,24 @@ import pytest
 from msgspec.structs import replace
 
 from streambpe import files
-from streambpe.cli.main import main
 from streambpe.encode.corpus import _State
 from streambpe.encode.sidecar import files_of
 from streambpe.files import unfinished
 from streambpe.train.commands import train
-from streambpe.train.counting.count import count
-from tests.runs import SMALL, cli, cli_killed, text_run
-from tests.samples import written
-from tests.uses import GOES_ON, MAKES_FILES, USES, words_of
+from tests.runs import EVERY_COMMAND, SMALL, cli, cli_killed, text_run
+from tests.samples import CATS, written
+from tests.uses import GOES_ON, LOOKS, MAKES_FILES, USES, words_of
 
-TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
 MEMORY = ["--memory", "300MB"]
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory) -> Path:
-    """A run with three trainings: main, a larger one that goes on from it, one of other text."""
-    folder = tmp_path_factory.mktemp("outputs")
-    run = text_run(folder / "run", TEXT)
-    train(run, resources=SMALL, vocab_size=265)
-    train(run, resources=SMALL, name="large", vocab_size=275)
-    lines = written(folder / "lines.txt", "".join(f"line {i}\n" for i in range(400)))
-    count(folder / "lines", [str(lines)], lines=True, resources=SMALL)  # for `converge`, which needs documents
-    other = text_run(folder / "other", "nothing of it\n" * 30)
-    train(other, resources=SMALL, vocab_size=265)
-    (folder / "a.txt").write_text(TEXT)
-    return folder
+def learned(desk) -> Path:
+    """Beside what `desk` has: a larger training that goes on from the first, and one of other text."""
+    train(desk / "run", resources=SMALL, name="large", vocab_size=275)
+    text_run(desk / "lines", "".join(f"line {i}\n" for i in range(400)))  # for `converge`, which needs documents
+    train(text_run(desk / "other", "nothing of it\n" * 30), resources=SMALL, vocab_size=265)
+    return desk
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -55,7 +46,7 @@ def test_a_bin_is_decoded_as_it_was_encoded(learned, tmp_path, dtype):
     ids = tmp_path / "a.bin"
     cli("encode", learned / "run", learned / "a.txt", "-o", ids, "--dtype", dtype, *MEMORY)
     done = cli("decode", learned / "run", ids)
-    assert (done.stdout, done.stderr) == (TEXT, "")
+    assert (done.stdout, done.stderr) == (CATS, "")
     record = json.loads((tmp_path / "a.bin.json").read_text())
     assert record["dtype"] == ("uint16" if dtype == "auto" else dtype)
     assert record["ids"] * np.dtype(record["dtype"]).itemsize == ids.stat().st_size
@@ -72,7 +63,7 @@ def test_a_bin_without_its_record_is_not_guessed(learned, tmp_path):
     refused = cli("decode", learned / "run", ids, expect=2)
     assert refused.stdout == ""
     assert "--dtype" in refused.stderr
-    assert cli("decode", learned / "run", ids, "--dtype", "uint32").stdout == TEXT
+    assert cli("decode", learned / "run", ids, "--dtype", "uint32").stdout == CATS
     wrong = cli("decode", learned / "run", ids, "--dtype", "uint16", expect=1)
     assert wrong.stdout == ""
     assert "offsets" in wrong.stderr
@@ -119,17 +110,14 @@ def test_decoding_with_another_model_is_told(learned, tmp_path, name):
 
 def test_arrays_that_are_no_ids_are_refused(learned, tmp_path):
     """Floats, two dimensions, offsets of another file, negative ids: one message each."""
-    np.save(tmp_path / "a.npy", np.zeros(3))
-    assert "float64" in cli("decode", learned / "run", tmp_path / "a.npy", expect=1).stderr
-    np.save(tmp_path / "a.npy", np.zeros((3, 3), np.int32))
-    assert "dimensions" in cli("decode", learned / "run", tmp_path / "a.npy", expect=1).stderr
-    np.save(tmp_path / "a.npy", np.array([40, 41, 42], np.int32))
+    ids = np.array([40, 41, 42], np.int32)
+    for array, told in ((np.zeros(3), "float64"), (np.zeros((3, 3), np.int32), "dimensions"), (-ids, "a.npy")):
+        np.save(tmp_path / "a.npy", array)
+        assert told in cli("decode", learned / "run", tmp_path / "a.npy", expect=1).stderr
+    np.save(tmp_path / "a.npy", ids)
     for offsets in ([0, 2], [0, 4], [1, 3], [0, 3, 2, 3], [[0, 3]], []):
         np.save(tmp_path / "a.npy.offsets.npy", np.array(offsets, np.int64))
         assert "offsets.npy" in cli("decode", learned / "run", tmp_path / "a.npy", expect=1).stderr
-    (tmp_path / "a.npy.offsets.npy").unlink()
-    np.save(tmp_path / "a.npy", np.array([40, -1], np.int32))
-    assert "a.npy" in cli("decode", learned / "run", tmp_path / "a.npy", expect=1).stderr
     (tmp_path / "none.bin.json").write_text("{}")
     assert "none.bin" in cli("decode", learned / "run", tmp_path / "none.bin", "--dtype", "uint16", expect=1).stderr
 
@@ -139,10 +127,7 @@ def test_arrays_that_are_no_ids_are_refused(learned, tmp_path):
 
 
 def arguments_of(name: str, learned: Path, folder: Path) -> list[str]:
-    tokenizer = learned / "tokenizer.json"
-    if name == "import" and not tokenizer.exists():
-        cli("export", learned / "run", "--to", "hf", "-o", tokenizer)
-    places = {"RUN": learned / "run", "TEXT": learned / "a.txt", "TOKENIZER": tokenizer}
+    places = {"RUN": learned / "run", "TEXT": learned / "a.txt", "TOKENIZER": learned / "tokenizer.json"}
     return words_of(name, **places, HERE=folder, OUT=folder / "out")
 
 
@@ -199,16 +184,14 @@ def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     assert page.read_text() == first
 
 
-LOOK = {"plan", "status", "watch", "explain", "evaluate", "diff", "docs", "decode", "extend-report"}
 READ = {"--config", "--must", "--balance-text", "--text", "--tokenizer", "--chat-template"}
 
 
 def test_each_way_to_write_has_a_case():
     """Every command, and every option that names a file and is not known to be read."""
     ways = list(map(words_of, USES))
-    listed = {name: main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))}
-    assert listed.keys() == {way[0] for way in ways} | LOOK
-    for name, command in listed.items():
+    assert EVERY_COMMAND.keys() == {words_of(use)[0] for use in USES | LOOKS}
+    for name, command in EVERY_COMMAND.items():
         for option in [each for each in command.params if isinstance(each, click.Option)]:
             if re.search("FILE|OUT|LOG|PATH|DIR", option.metavar or "") and not READ & {*option.opts}:
                 written = any(way[0] == name and {*option.opts} & {*way} for way in ways)
@@ -321,24 +304,20 @@ def test_what_becomes_of_links(learned, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links and modes are others there")
-@pytest.mark.parametrize("command", ["encode", "export-counts"])
-def test_a_link_that_is_given_as_output_stays_one(learned, tmp_path, command):
+@pytest.mark.parametrize("use", ["encode-bin", "export-counts-csv"])
+def test_a_link_that_is_given_as_output_stays_one(learned, tmp_path, use):
     """--force replaces what the file holds that it names; the file keeps its mode."""
     (tmp_path / "kept").mkdir()
-    target, link = tmp_path / "kept" / "old.csv", tmp_path / "a.csv"
-    more = []
-    if command == "encode":
-        target, link, more = tmp_path / "kept" / "old.bin", tmp_path / "a.bin", [learned / "a.txt"]
-    target.write_text("old")
+    target, link = written(tmp_path / "kept" / "old", "old"), tmp_path / f"out.{use[-3:]}"
     target.chmod(0o640)
     link.symlink_to(target)
-    cli(command, learned / "run", *more, "-o", link, "--force", *(MEMORY if more else ()))
+    cli(*arguments_of(use, learned, tmp_path), "--force")
     assert link.is_symlink()
     assert target.read_bytes() != b"old"
     assert target.stat().st_mode & 0o777 == 0o640
     assert [file.name for file in target.parent.iterdir()] == [target.name]
-    if command == "encode":
-        assert cli("decode", learned / "run", link).stdout == TEXT
+    if use == "encode-bin":
+        assert cli("decode", learned / "run", link).stdout == CATS
 
 
 @pytest.mark.every(4)

@@ -6,9 +6,9 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -23,25 +23,15 @@ from streambpe.options import parse_amount
 from streambpe.text.aliases import ALIASES
 from streambpe.text.patterns import PRESETS, find_pattern
 from tests.oracles.splits import split_text
-from tests.runs import EVERY_COMMAND, cli, on_a_terminal
+from tests.runs import EVERY_COMMAND, ROOT, cli, on_a_terminal
 from tests.samples import natural_text
+from tests.uses import words_of
 
-ROOT = Path(__file__).parents[2]
 CLI = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
 )
-
-
-@pytest.fixture(scope="module")
-def learned(tmp_path_factory) -> Path:
-    """A folder with a text and a run of two trainings."""
-    folder = tmp_path_factory.mktemp("terminal")
-    (folder / "a.txt").write_text("the cat and the dog, the end of the day and the cat\n" * 40)
-    cli("train", folder / "run", folder / "a.txt", "-s", "265", "--memory", "300MB")
-    cli("train", f"{folder}/run:small", "-s", "261", "--special", "<end>", "--memory", "300MB")
-    return folder
 
 
 def widest(text: str) -> int:
@@ -75,21 +65,14 @@ def test_every_command_stands_in_one_group():
         assert f"| {title} | {', '.join(f'`{name}`' for name in names)} |" in CLI
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("32000", 32000), ("32_000", 32000), ("32k", 32000), ("32K", 32000), ("32Ki", 32768), ("1.5m", 1500000)],
-)
-def test_numbers_as_people_write_them(text, number):
-    """k is a thousand, Ki 1024."""
-    assert parse_amount(text) == number
-
-
-@pytest.mark.parametrize("text", ["", "k", "1.5", "1e3", "0.0001k", "32kk", "٣"])
-def test_what_is_no_number_is_refused_by_the_name_of_its_option(text, tmp_path):
-    """Exit 2, and how it is written."""
-    done = cli("train", tmp_path / "run", "-s", text, expect=2)
-    assert "--vocab-size" in done.stderr
-    assert "32k" in done.stderr
+def test_numbers_as_people_write_them(tmp_path):
+    """k is a thousand, Ki 1024; what is no number is refused with the name of its option, and how it is written."""
+    assert list(map(parse_amount, ["32000", "32_000", "32k", "32K", "32Ki"])) == [32000] * 4 + [32768]
+    assert parse_amount("1.5m") == 1_500_000
+    for text in ("", "k", "1.5", "1e3", "0.0001k", "32kk", "٣"):
+        told = cli("train", tmp_path / "run", "-s", text, expect=2).stderr
+        assert "--vocab-size" in told
+        assert "32k" in told
 
 
 @pytest.mark.long
@@ -119,9 +102,9 @@ def test_other_names_of_presets(tmp_path):
         ("gpt2", ""),
     ],
 )
-def test_names_that_could_mean_two_patterns(name, told, learned, tmp_path):
+def test_names_that_could_mean_two_patterns(name, told, desk, tmp_path):
     """Which one is meant is said before anything is counted."""
-    first = cli("count", tmp_path / "run", learned / "a.txt", "--pattern", name).stderr
+    first = cli("count", tmp_path / "run", desk / "a.txt", "--pattern", name).stderr
     assert first.startswith(told or f"{tmp_path}/run: ")
 
 
@@ -134,9 +117,9 @@ def test_llama3_splits_as_gpt4():
 
 
 @pytest.mark.long
-def test_run_and_name_in_one_word(learned):
+def test_run_and_name_in_one_word(desk):
     """RUN:NAME is --name; where a command is about the whole RUN it says what is meant."""
-    run = learned / "run"
+    run = desk / "run"
     query = "SELECT count(*) AS n FROM vocabulary"
     assert cli("sql", f"{run}:small", query, "--csv").stdout == "n\n260\n"
     assert Tokenizer(f"{run}:main").get_vocab() == Tokenizer(run).get_vocab()
@@ -144,40 +127,37 @@ def test_run_and_name_in_one_word(learned):
     assert cli("sql", f"{run}:small", query, "--name", "small", "--csv").stdout == "n\n260\n"
     assert "two trainings" in cli("sql", f"{run}:small", query, "--name", "main", expect=2).stderr
     assert "already learned" in cli("resume", f"{run}:small").stderr
-    assert f"of {run}:small" in cli("report", f"{run}:small", "-o", learned / "page.html").stderr
+    assert f"of {run}:small" in cli("report", f"{run}:small", "-o", desk / "page.html").stderr
     for command in ("check", "status"):
         told = cli(command, f"{run}:small", expect=2).stderr
         assert f"`streambpe {command} {run}`?" in told
 
 
-def test_json_is_one_object_on_stdout(learned):
+def test_json_is_one_object_on_stdout(desk, tmp_path):
     """For every command that otherwise tells in sentences what it did."""
-    run, text = learned / "run", learned / "a.txt"
-    commands = {
-        "train": (["train", run, "-s", "265"], {"size": 265, "skipped": True}),
-        "resume": (["resume", run], {"size": 265}),
-        "count": (["count", run, text], {"sources_skipped": 1, "documents": 1}),
-        "check": (["check", run], {"differences": [], "open": []}),
-        "report": (["report", run, "-o", learned / "json.html"], {"model": str(run)}),
-        "export": (["export", run, "--to", "events", "-o", learned / "x.events.jsonl"], {"to": "events"}),
-        "import": (["import", learned / "x.tiktoken", "--pattern", "gpt2", "-o", learned / "i.jsonl"], {"ids": 265}),
-        "encode": (["encode", run, text, "-o", learned / "ids.npy"], {"documents": 1, "dtype": "uint16"}),
-        "export-counts": (["export-counts", run, "-o", learned / "counts.csv"], {"chunks": 10}),
-        "merge-counts": (["merge-counts", learned / "merged", run], {"documents": 1}),
-        "prune": (["prune", run, "--to", "260", "-o", learned / "p.events.jsonl"], {"ids": 260, "ids_before": 265}),
+    told_of = {
+        "train RUN -s 265": {"size": 265, "skipped": True},
+        "resume RUN": {"size": 265},
+        "count": {"sources_skipped": 0, "documents": 1},
+        "check RUN": {"differences": [], "open": []},
+        "report": {"model": str(desk / "run")},
+        "export-events": {"to": "events"},
+        "import": {"ids": 265},
+        "encode-npy": {"documents": 1, "dtype": "uint16"},
+        "export-counts-csv": {"chunks": 10},
+        "merge-counts": {"documents": 1},
+        "prune": {"ids": 262, "ids_before": 265},
     }
-    cli("export", run, "--to", "tiktoken", "-o", learned / "x.tiktoken")
-    for name, (command, expected) in commands.items():
-        done = cli(*command, "--json")
+    places = {"RUN": desk / "run", "TEXT": desk / "a.txt", "TOKENIZER": desk / "tokenizer.json"}
+    for use, expected in told_of.items():
+        done = cli(*words_of(use, **places, OUT=tmp_path / use), "--json")
         told = json.loads(done.stdout)
         assert done.stdout.count("\n") == 1
-        assert {key: told[key] for key in expected} == expected, name
-    reporting = {"plan", "converge", "status", "sql", "explain", "evaluate", "sizes", "diff", *commands} | {
-        "extend-report"
-    }
-    for name, command in EVERY_COMMAND.items():
-        has_it = any("--json" in option.opts for option in command.params)
-        assert has_it == (name in reporting), name
+        assert {key: told[key] for key in expected} == expected, use
+    printing = {"plan", "converge", "status", "sql", "explain", "evaluate", "sizes", "diff", "extend-report"}
+    reporting = {words_of(use)[0] for use in told_of} | printing
+    has_it = {name for name, command in EVERY_COMMAND.items() if any("--json" in p.opts for p in command.params)}
+    assert has_it == reporting
 
 
 def test_the_table_of_exit_codes():
@@ -220,15 +200,15 @@ def test_pages_of_the_docs_are_shown():
         named.update(re.findall(r"streambpe docs ([a-z-]+)", text))
         told = re.findall(r"^[^#]*[\"'(]docs/[a-z-]+\.md", text, re.M)
         assert not told, (file, told)
-    assert named - {"trainign"} <= names
+    assert named <= names
 
 
-def test_tables_keep_to_the_width_of_a_terminal(learned):
+def test_tables_keep_to_the_width_of_a_terminal(desk):
     """A long cell is broken and cut there; without a width everything is shown."""
     query = "SELECT repeat('x', 300) AS long, 7 AS n"
     for columns, widest in ((80, 80), (None, 312)):
         out = io.StringIO()
-        Query(learned / "run", query).print("table", out, columns)
+        Query(desk / "run", query).print("table", out, columns)
         assert max(map(len, out.getvalue().splitlines())) == widest
     out = io.StringIO()
     print_names("table", out, 80)
@@ -236,24 +216,22 @@ def test_tables_keep_to_the_width_of_a_terminal(learned):
 
 
 LOOKS = [
-    ["status", "RUN"], ["watch", "RUN"], ["explain", "RUN", "the dog and the cat of the day went away again"],
-    ["evaluate", "RUN", "RUN:small", "--text", "a.txt", "--text", "b.jsonl", "--by", "source"],
-    ["diff", "RUN", "RUN:small"], ["sql", "RUN", "--list"], ["sql", "RUN", "FROM events"], ["docs"], ["docs", "jobs"],
-    ["plan", "a.txt", "--rehearse", "1MB"], ["check", "RUN"], ["train", "NEW", "--like", "rustbp"], ["--help"],
-    ["extend-report", "RUN"], ["sql", "RUN", "SELECT no_such_column FROM vocabulary"], ["converge", "RUN"],
-    ["export", "RUN", "--to", "gguf", "-o", "wide.gguf"], ["train", "RUN", "-s", "265"],
+    "status run", "watch run", "explain run 'the dog and the cat of the day went away again'", "check run",
+    "evaluate run run:small --text a.txt --text b.jsonl --by source", "diff run run:small", "sql run --list",
+    "sql run 'FROM events'", "docs", "docs jobs", "plan a.txt --rehearse 1MB", "train new --like rustbp", "--help",
+    "extend-report run", "sql run 'SELECT no_such_column FROM vocabulary'", "converge run", "train run -s 265",
+    "export run --to gguf -o wide.gguf",
 ]  # fmt: skip
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals there")
-@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
-def test_no_line_is_wider_than_a_terminal_of_80_columns(words, learned):
+@pytest.mark.parametrize("line", LOOKS)
+def test_no_line_is_wider_than_a_terminal_of_80_columns(line, desk):
     """Of what commands print, on stdout and on stderr."""
-    (learned / "b.jsonl").write_text('{"text": "the cat"}\n')
-    places = {"RUN": "run", "RUN:small": "run:small", "NEW": "new"}
+    (desk / "b.jsonl").write_text('{"text": "the cat"}\n')
     code = "from streambpe.cli.main import main; main(prog_name='streambpe')"
-    _, shown = on_a_terminal(code, *(places.get(word, word) for word in words), folder=learned)
+    _, shown = on_a_terminal(code, *shlex.split(line), folder=desk)
     assert shown.strip()
     assert "Traceback" not in shown
     assert widest(shown.replace("\r\n", "\n").replace("\r", "\n")) <= 80

@@ -10,9 +10,7 @@ import tempfile
 import pytest
 
 from streambpe.cli.main import main
-from tests.runs import ROOT, cli, text_run
-
-TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
+from tests.runs import ROOT, cli
 
 
 @pytest.fixture
@@ -26,9 +24,9 @@ def broken(monkeypatch):
         monkeypatch.setattr(main.commands[name], "callback", fail)
 
 
-def test_the_traceback_goes_into_the_run(broken, tmp_path):
+def test_the_traceback_goes_into_the_run(broken, desk):
     """The message names the file and the next command; RUN goes on as if nothing had been."""
-    run = text_run(tmp_path / "run", TEXT)
+    run = desk / "run"
     done = cli("count", run, "more.txt", expect=70)
     (file,) = run.glob("traceback-*.txt")
     assert done.stderr.count("\n") == 1
@@ -77,19 +75,18 @@ def test_what_the_system_refuses(monkeypatch, tmp_path, error, code, told):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems bound no address space")
-def test_a_bound_on_the_address_space_ends_in_one_message(tmp_path):
-    (tmp_path / "a.txt").write_text(TEXT)
-    command = [sys.executable, "-m", "streambpe", "train", str(tmp_path / "run"), str(tmp_path / "a.txt"), "-s", "262"]
+def test_a_bound_on_the_address_space_ends_in_one_message(desk, tmp_path):
+    command = [sys.executable, "-m", "streambpe", "train", str(tmp_path / "run"), str(desk / "a.txt"), "-s", "262"]
     done = subprocess.run(["sh", "-c", 'ulimit -v 300000; "$@"', "sh", *command], cwd=ROOT, capture_output=True)
     assert done.returncode == 3, done.stderr
     assert done.stderr.count(b"\n") == 1
 
 
 @pytest.mark.parametrize("command", ["encode", "import"])
-def test_without_a_run_it_goes_into_the_temporary_folder(broken, monkeypatch, tmp_path, command):
+def test_without_a_run_it_goes_into_the_temporary_folder(broken, monkeypatch, tmp_path, desk, command):
     """Also of `encode RUN text.txt`, which counts nothing: no word of counts that are kept, and no file in RUN."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    run = text_run(tmp_path / "run", TEXT)
+    run = desk / "run"
     before = sorted(run.iterdir())
     done = cli(command, run, "-o", tmp_path / "out", expect=70)
     assert "No RUN was being written." in done.stderr

@@ -17,28 +17,21 @@ from click.testing import CliRunner
 
 from streambpe.cli.told import warn
 from streambpe.errors import UsageError
-from streambpe.train.commands import train
-from tests.runs import ROOT, SMALL, cli, text_run
+from tests.runs import ROOT, cli
 from tests.tiers import long
-
-TEXT = "the cat and the dog, the end of the day\n" * 40
-TOO_LARGE = ["10000000000000000000", "99999999999999999999", str(2**63 - 1)]
+from tests.uses import with_wrong_places
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Path:
-    """A RUN of two trainings, a text, a model, ids; and what is no file: a folder, a link to itself."""
-    folder = tmp_path_factory.mktemp("wrong")
-    train(text_run(folder / "run", TEXT), resources=SMALL, vocab_size=262)
-    train(folder / "run", resources=SMALL, vocab_size=261, name="small", special="<end>")
-    (folder / "a.txt").write_text(TEXT)
-    (folder / "cut.json").write_text("{")
-    (folder / "a.events.jsonl").write_bytes((folder / "run/model.events.jsonl").read_bytes())
-    for suffix in ("", ".npy", ".bin", ".parquet"):
-        (folder / f"folder{suffix}").mkdir()
-        (folder / f"folder{suffix}/inside").write_text("x")
-        (folder / f"loop{suffix}").symlink_to(f"loop{suffix}")
-    return folder
+def place(desk) -> Path:
+    """Beside what `desk` has: what is no file, a folder and a link to itself."""
+    (desk / "cut.json").write_text("{")
+    shutil.copy(desk / "run/model.events.jsonl", desk / "a.events.jsonl")
+    for suffix in ("", ".npy", ".csv", ".json", ".jsonl", ".html", ".parquet"):
+        (desk / f"folder{suffix}").mkdir()
+        (desk / f"folder{suffix}/inside").write_text("x")
+        (desk / f"loop{suffix}").symlink_to(f"loop{suffix}")
+    return desk
 
 
 @pytest.fixture
@@ -63,7 +56,6 @@ WRONG = [
     ("train", 2, "RUN is missing. Nothing was done. `streambpe train --help all` explains the command."),
     ("train new -s", 2, "-s requires an argument. Nothing was done. `streambpe train --help` explains"),
     ("train new --vocab-sise 3", 2, "There is no option --vocab-sise. Is --vocab-size meant?"),
-    ("train new --no-balanse", 2, "There is no option --no-balanse. Is --no-balance meant?"),
     ("train new --force", 2, "There is no option --force. Nothing was done."),
     ("train new --eot x", 2, "There is no option --eot. Is --special meant?"),
     ("train new a.txt --like tokenizers", 2, "script, batch, picky. Is hf meant? Nothing was done."),
@@ -73,12 +65,14 @@ WRONG = [
     ("train new a.txt --ties first", 2, "--ties: first is none of ids, bytes"),
     ("train new a.txt --batch paper --ties bytes", 2, "--batch paper with --ties bytes: "),
     ("train new a.txt --name Big", 2, "--name Big"),
+    (f"train run --name {'n' * 300}", 2, "300 letters"),
     ("train new", 1, "is not a RUN"),
+    (f"train {'r' * 5000} a.txt", 1, "name too long"),
     ("resume new", 1, "its first command again"),
+    ("resume a.txt", 1, "RUN is a folder and comes first"),
     ("count new", 2, "SOURCE"),
     ("count new missing.txt", 1, "missing.txt"),
     ("count new *.nothing", 1, "*.nothing"),
-    ("count a.txt a.txt", 1, "a.txt"),
     ("count new a.txt --memory 1", 3, "--memory 1 is too small"),
     ("train new a.txt --superwords boundless --pattern boundless --memory 399MB", 3, "400.0 MB is the least that"),
     ("count new a.txt --pattern gpt5", 2, "gpt5"),
@@ -90,25 +84,22 @@ WRONG = [
     (r"count new a.txt --pattern \\w+|\\W+ --digits two", 2, "an expression of your own"),
     ("train new a.txt -s 300 --superwords uw --transition 280 --stage2-pattern (?s). --digits two", 2, "of your own"),
     ("count new a.txt --counts --sequences", 2, "--sequences"),
-    ("count new a.txt --format parquet", 1, "a.txt"),
-    ("count new a.txt --format jsonl", 1, "a.txt"),
-    ("count new a.txt --format csv", 1, "a.txt"),
     ("count new a.txt --counts", 1, "a.txt"),
+    *((f"count new a.txt --format {format}", 1, "a.txt") for format in ("parquet", "jsonl", "csv")),
     ("count new b.jsonl:", 2, "b.jsonl: has no field after its colon. Nothing was read. Write FILE:FIELD"),
     ("count new a.txt:text", 1, "FILE:FIELD is for jsonl, csv and parquet, but a.txt is none of these."),
     ("count new a.txt --shard 1/2", 2, "there is 1 source, and shares are whole files"),
     ("count /proc/nothing a.txt", 1, "/proc/nothing"),
-    ("status new", 1, "new"),
+    *((words, 1, "new") for words in ("status new", "check new", "sql new events", "export-counts new -o x.csv")),
     ("status a.txt", 1, "`streambpe train RUN a.txt` counts it and learns"),
-    ("check new", 1, "new"),
-    ("check folder", 1, "folder"),
     ("converge run --steps 21", 2, "21 is too large: at most 6"),
-    ("sql new 'SELECT 1'", 1, "new"),
     ("sql run", 2, "Give one query in quotes"),
     ("sql run 'DROP TABLE events'", 1, "this one is DROP (DROP TABLE events;). Nothing was run."),
     ("sql run 'FROM events' --name none", 1, "main, small"),
     ("sql run vocabluary", 2, "There is no view or table vocabluary. Is vocabulary meant?"),
     ("sql run zzzz", 2, "--list"),
+    ("sql run SELECT", 2, "There is no view or table SELECT"),
+    ("sql run \0", 1, ""),
     ("sql 'SELECT 1' run", 2, "Did you mean `streambpe sql run 'SELECT 1'`?"),
     ("explain 'the cat' run:main", 2, "Did you mean `streambpe explain run:main 'the cat'`?"),
     ("explain run a b", 2, "Got unexpected extra argument (b). Nothing was done."),
@@ -116,73 +107,38 @@ WRONG = [
     ("encode run:small a.txt --eot '<endd>' -o e.npy", 2, "it has <end>. Is <end> meant?"),
     ("encode a.txt run", 2, "Did you mean `streambpe encode run a.txt`?"),
     ("decode run none.npy", 1, "none.npy cannot be read: No such file or directory."),
-    ("resume a.txt", 1, "RUN is a folder and comes first"),
     ("import cut.json -o new.events.jsonl", 1, "cut.json is not JSON: line 1, column 2"),
-    ("export-counts new -o x.csv", 1, "new"),
-    ("merge-counts new folder", 1, "folder"),
     ("docs trainign", 2, "There is no page trainign. Is training meant?"),
 ]
 
 
-@pytest.mark.parametrize(("words", "code", "told"), WRONG, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("words", "code", "told"), WRONG, ids=lambda value: str(value)[:99])
 def test_wrong_commands_are_told_what_is_wrong(refused, words, code, told):
     """The documented exit code and a message; nothing on stdout, nothing is made."""
     assert told in refused(*shlex.split(words), code=code)
 
 
-# FILE: a folder, a link to itself, a name that is too long, something below a file
-COMMANDS = {
-    "count-source": "count new FILE",
-    "count-run": "count FILE a.txt",
-    "count-config": "count new a.txt --config FILE",
-    "train-run": "train FILE a.txt -s 262",
-    "train-extend": "train new a.txt -s 300 --extend FILE",
-    "train-as": "train new a.txt -s 300 --as FILE",
-    "train-config": "train new a.txt -s 300 --config FILE",
-    "train-temp": "train new a.txt -s 300 --temp-dir FILE",
-    "train-balance": "train new a.txt -s 300 --balance --balance-text a=FILE",
-    "resume": "resume FILE",
-    "merge-counts": "merge-counts new FILE",
-    "merge-into": "merge-counts FILE run",
-    "export-counts": "export-counts run -o FILE",
-    "encode": "encode FILE a.txt -o ids.npy",
-    "encode-text": "encode run FILE -o ids.npy",
-    "encode-to": "encode run a.txt -o FILE.npy",
-    "decode": "decode run FILE",
-    "decode-model": "decode FILE a.txt",
-    "export": "export FILE --to hf -o x.json",
-    "export-to": "export run --to hf -o FILE",
-    "export-verify": "export run --to hf -o x.json --verify FILE",
-    "import": "import FILE -o x.events.jsonl",
-    "import-to": "import a.events.jsonl -o FILE",
-    "prune": "prune FILE --to 258 -o x.events.jsonl",
-    "prune-to": "prune run --to 258 -o FILE",
-    "evaluate": "evaluate FILE --text a.txt",
-    "evaluate-tokenizer": "evaluate run --text a.txt --tokenizer FILE",
-    "check": "check FILE",
-    "status": "status FILE",
-    "watch": "watch FILE",
-    "report": "report FILE -o x.html",
-    "report-to": "report run -o FILE",
-    "explain": "explain FILE the",
-    "diff": "diff run FILE",
-    "sql": "sql FILE run",
-    "sql-to": "sql run run -o FILE",
-    "plan": "plan FILE",
-    "converge": "converge FILE -s 262",
-}
-FINE = [("folder", "train-temp"), ("folder", "export-to")]
+NO_FILES = {"folder": "folder", "loop": "loop", "long": "n" * 300, "below": "a.txt/below"}
+MORE = [
+    "count new a.txt --config FILE", "train new a.txt --config FILE", "train new a.txt --extend FILE",
+    "train new a.txt --as FILE", "train new a.txt --balance --balance-text a=FILE", "diff run FILE",
+    "export run --to hf -o x.json --verify FILE",
+]  # fmt: skip
+FINE = {"train HERE", "check HERE"}  # a folder
 
 
 @pytest.mark.parametrize("kind", ["folder", "loop", long("long"), long("below")])
-@pytest.mark.parametrize("name", COMMANDS)
-def test_what_is_no_file(refused, kind, name):
-    file = {"folder": "folder", "loop": "loop", "long": "n" * 300, "below": "a.txt/below"}[kind]
-    if (kind, name) not in FINE:
-        refused(*COMMANDS[name].replace("FILE", file).split(" "))
+def test_what_is_no_file(refused, kind):
+    """In each place of each command."""
+    places = {"RUN": "run", "TEXT": "a.txt", "TOKENIZER": "tokenizer.json", "IDS": "ids.npy", "OUT": "new", "HERE": "."}
+    commands = with_wrong_places(NO_FILES[kind], **places)
+    assert len(commands) > 35
+    for name, words in (commands | {use: use.replace("FILE", NO_FILES[kind]).split() for use in MORE}).items():
+        if kind != "folder" or name not in FINE:
+            refused(*words)
 
 
-NUMBERS = {
+TAKE_NUMBERS = {
     "train run --name other": [
         "-s", "--freq-cutoff", "--min-frequency", "--max-token-length", "--reserve", "--stop-list", "--max-batch",
         "--cap-divisor", "--transition", "--document-seconds",
@@ -193,27 +149,14 @@ NUMBERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("number", TOO_LARGE)
-@pytest.mark.parametrize(("command", "option"), [(c, o) for c, options in NUMBERS.items() for o in options])
-def test_a_number_beyond_what_anything_holds(place, command, option, number):
+@pytest.mark.parametrize("command", TAKE_NUMBERS)
+def test_a_number_beyond_what_anything_holds(place, command):
     """-s of 20 digits learned for ever, --freq-cutoff was "a bug in streambpe"."""
-    result = cli(*command.split(), option, number, expect=None, folder=place)
-    assert result.returncode == 2 or (number == TOO_LARGE[-1] and result.returncode in (0, 1)), result.stderr
-    assert option in result.stderr or number == TOO_LARGE[-1]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["train", "run", "--name", "n" * 300], "300 letters"),
-        (["train", "r" * 5000, "a.txt"], "name too long"),
-        (["status", "r" * 5000], "name too long"),
-        (["sql", "run", "SELECT"], ""),
-        (["sql", "run", "\0"], ""),
-    ],
-)
-def test_what_is_none_of_what_was_asked_for(refused, words, said):
-    assert said in refused(*words)
+    for option in TAKE_NUMBERS[command]:
+        result = cli(*command.split(), option, "9" * 20, expect=2, folder=place)
+        assert option in result.stderr
+        result = cli(*command.split(), option, 2**63 - 1, expect=None, folder=place)
+        assert result.returncode in (0, 1, 2), (option, result.stderr)
 
 
 LONG = "x " * 50_000
@@ -225,7 +168,7 @@ LONG = "x " * 50_000
         ("e.events.jsonl", '"op":"LONG"'),
         ("e.events.jsonl", '"op":"merge","LONG":0'),
         ("ranks.tiktoken", "LONG"),
-        ("tokenizer.json", '"LONG"'),
+        ("t.json", '"LONG"'),
     ],
 )
 def test_a_file_that_holds_something_very_long(refused, place, name, changed):
@@ -235,7 +178,7 @@ def test_a_file_that_holds_something_very_long(refused, place, name, changed):
     files = {
         "e.events.jsonl": log.replace('"op":"merge"', changed, 1),
         "ranks.tiktoken": f"YQ== 0\n{changed} 1\n",
-        "tokenizer.json": json.dumps({"model": {"type": "BPE", "vocab": vocabulary, "merges": [["MERGED", "a"]]}}),
+        "t.json": json.dumps({"model": {"type": "BPE", "vocab": vocabulary, "merges": [["MERGED", "a"]]}}),
     }
     (place / name).write_text(files[name].replace("MERGED", changed.strip('"')).replace("LONG", LONG))
     refused(*(["explain", name, "a"] if "events" in name else ["import", name, "--force", "-o", "x.events.jsonl"]))

@@ -37,7 +37,6 @@ from tests.conformance.verdicts import (
     encoder,
     equal_until,
     greedy_split,
-    model_of,
     named_events,
     superword_flags,
 )
@@ -136,7 +135,7 @@ def judge_batchbpe(vector: Vector) -> Verdict:
         )
         for ties, stop_words in (("first-seen", published), ("ids", ours))
     ]  # fmt: skip
-    batches = [in_batches(named_events(model_of(t)), t.batch_sizes) for t in trainings]
+    batches = [in_batches(named_events(oracles.as_model(t)), t.batch_sizes) for t in trainings]
     clear = equal_until(*batches)
     log, _ = learn_from_text(
         vector.documents, {"pattern": preset(params["pattern"]), "gaps": "drop"}, "batch",
@@ -288,7 +287,7 @@ def characters_decide(vector: Vector, alphabet: Alphabet) -> int:
             words, known, params["vocab_size"], ties="bytes", other_ids=len(SPECIALS),
             deletions=oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True),
         )  # fmt: skip
-        told.append(word_steps(model_of(training)))
+        told.append(word_steps(oracles.as_model(training)))
     return equal_until(*told)
 
 

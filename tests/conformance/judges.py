@@ -25,7 +25,6 @@ from tests.conformance.verdicts import (
     greedy_split,
     inherited_first,
     living,
-    model_of,
     named_events,
     superword_flags,
     tokens_hex,
@@ -40,7 +39,7 @@ def judge_minbpe(vector: Vector) -> Verdict:
     params = vector.params
     chunks = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
     training = oracles.train_words(chunks, bytes_alphabet(), params["vocab_size"], ties="first-seen")
-    verdict = Verdict(encode=encoder(model_of(training), lambda text: find_chunks(params["pattern"], text)))
+    verdict = Verdict(encode=encoder(oracles.as_model(training), lambda text: find_chunks(params["pattern"], text)))
     verdict.claim(
         vector,
         "events",
@@ -58,7 +57,7 @@ def judge_hf(vector: Vector) -> Verdict:
     alphabet = gpt2_alphabet() if ALL_BYTES[params["initial_alphabet"]] else seen_alphabet(chunks)
     least = max(1, params["min_frequency"])
     return hf_verdict(
-        vector, model_of(oracles.train_words(chunks, alphabet, params["vocab_size"], min_frequency=least))
+        vector, oracles.as_model(oracles.train_words(chunks, alphabet, params["vocab_size"], min_frequency=least))
     )
 
 
@@ -86,7 +85,7 @@ def judge_batchbpe(vector: Vector) -> Verdict:
         stop_words=stop_words,
     )
     batch_of = [number for number, size in enumerate(training.batch_sizes) for _ in range(size)]
-    verdict = Verdict(encode=encoder(model_of(training), lambda text: find_chunks(params["pattern"], text)))
+    verdict = Verdict(encode=encoder(oracles.as_model(training), lambda text: find_chunks(params["pattern"], text)))
     verdict.claim(
         vector,
         "events",
@@ -127,7 +126,7 @@ def judge_picky_char(vector: Vector) -> Verdict:
             pair = contents(training, *event.pair)
             events.append(["m", *pair, event.n, detail.merged, event.id + offset])
     specials = [text.encode().hex() for text in SPECIALS]
-    model = model_of(
+    model = oracles.as_model(
         training,
         config={"token_order": "first-birth", "specials_first": True},
         unk="<UNK>",
@@ -170,7 +169,7 @@ def judge_kensho_words(vector: Vector) -> Verdict:
         overlaps="disjoint",
         deletions=kensho_deletions(params),
     )
-    model = model_of(training)
+    model = oracles.as_model(training)
     params["pretokenizer"].asked_elsewhere("merge_pattern")  # of superwords, of which there are none
     verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(params["pretokenizer"], text)))
     verdict.claim(vector, "events", word_events(training))
@@ -208,7 +207,7 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
         overlaps="disjoint",
         deletions=kensho_deletions(word_phase),
     )
-    verdict = superword_verdict(vector, model_of(training))
+    verdict = superword_verdict(vector, oracles.as_model(training))
     verdict.claim(vector, "word_events", word_events(words))
     verdict.claim(vector, "word_ops_total", len(words.events))
     return verdict
@@ -250,7 +249,7 @@ def judge_boundless_original(vector: Vector) -> Verdict:
             kind = "m" if event.op is Op.MERGE else "s"
             counts = [event.n, detail.count_left, detail.count_right]
             events.append([kind, *contents(training, *event.pair), *counts])
-    model = model_of(training)
+    model = oracles.as_model(training)
 
     def encode(row: Row) -> dict[str, Any]:
         # This system's ids are places in a list that nothing leaves: our log ids.
@@ -285,7 +284,7 @@ def judge_superbpe_hf(vector: Vector) -> Verdict:
     inherited = merges[: params["num_inherit_merges"] - 1]
     second = oracles.count_chunks([stage2(document) for document in vector.documents])
     training = oracles.train_uw(inherited, second, seen_alphabet(second), params["vocab_size"], min_frequency=least)
-    verdict = uw_verdict(vector, model_of(training), [[left.hex(), right.hex()] for left, right in inherited])
+    verdict = uw_verdict(vector, oracles.as_model(training), [[left.hex(), right.hex()] for left, right in inherited])
     verdict.claim(vector, "stage1_merges", [[left.hex(), right.hex()] for left, right in merges])
     return verdict
 

@@ -15,7 +15,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.text.prepare import prepare
 from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pattern_named, script_aware_chunks
-from tests.conformance.verdicts import Claim, Row, Verdict, model_of, tokens_hex
+from tests.conformance.verdicts import Claim, Row, Verdict, tokens_hex
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.replay import encode_chunks, to_model_ids
 from tests.oracles.splits import split_by_rules
@@ -95,7 +95,7 @@ def judge_script(vector: Vector) -> Verdict:
         token = vocabulary[event.id]
         text = decode_symbols(token.base) if way.script else token.content.decode(errors="replace")
         events.append(["m", *event.pair, event.id, detail.merged, final[event.id], text.encode().hex()])
-    model = model_of(training)
+    model = oracles.as_model(training)
 
     def encode(row: Row) -> dict[str, Any]:
         mine = way.cut(prepared(row["text"]))

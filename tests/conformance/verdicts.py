@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from streambpe.encode.encoder import Encoder, RunJoiner
-from streambpe.model.eventlog import EventLog, Header, Op, StopWord
+from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import Model
 from tests import oracles
 from tests.conformance.golden import Params, Vector
@@ -58,14 +58,6 @@ def greedy_split(params: Params) -> tuple[int, int] | None:
 
 def tokens_hex(model: Model, log_ids: list[int]) -> list[str]:
     return [model.content(number).hex() if number >= 0 else b"<UNK>".hex() for number in log_ids]
-
-
-def model_of(training: oracles.Training, **header: Any) -> Model:
-    vocabulary = training.vocabulary
-    stop_words = tuple(StopWord(number, chunk) for chunk, number in vocabulary.stop_ids.items())
-    return Model(
-        EventLog(Header(vocabulary.alphabet.to_header(), stop_words=stop_words, **header), tuple(training.events))
-    )
 
 
 def encoder(

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from streambpe import files
@@ -18,10 +17,8 @@ from streambpe.errors import UsageError
 from streambpe.outputs import parents_made
 from streambpe.store.run import Run
 from streambpe.train.commands import train
-from streambpe.train.superwords.runs import write_run_words
-from streambpe.train.superwords.sums import Sums
-from tests.runs import SMALL, text_run
-from tests.samples import written
+from tests.runs import SMALL
+from tests.samples import CATS, written
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the name of an open file is asked of /proc")
 
@@ -62,19 +59,18 @@ def disk(monkeypatch) -> Iterator[Disk]:
     assert not disk.unsynced_names
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
+@pytest.fixture
+def run(desk) -> Path:
     """A small vocabulary."""
-    run = text_run(tmp_path_factory.mktemp("files") / "run", "the cat and the other cat\n" * 20)
-    train(run, vocab_size=265, resources=SMALL)
-    return run
+    return desk / "run"
 
 
 def test_counting_and_learning(disk, tmp_path):
-    """Parts, journal, snapshot, log: all that has a name when a training ends."""
-    run = text_run(tmp_path / "run", "the cat and the other cat\n" * 20)
-    train(run, vocab_size=265, resources=SMALL)
-    assert Run(run).facts()
+    """Parts, journal, snapshot, words of superwords, log: all that has a name when a training ends."""
+    source = written(tmp_path / "a.txt", CATS)
+    train(tmp_path / "run", [str(source)], vocab_size=275, superwords="boundless", lines=True, resources=SMALL)
+    assert any(".words-" in path for path in disk.synced)
+    assert Run(tmp_path / "run").facts()
 
 
 @pytest.mark.parametrize("to", ["hf", "tiktoken", "events"])
@@ -134,13 +130,3 @@ def test_encoded_files(disk, run, tmp_path, name):
     source = written(tmp_path / "text.txt", "the other cat")
     encode_corpus(Tokenizer(run), [str(source)], tmp_path / name, resources=SMALL)
     assert (tmp_path / name).exists()
-
-
-def test_words_of_superwords(disk, tmp_path):
-    """The folder of the words too, not its files alone."""
-    part = tmp_path / "runs.parquet"
-    by = pl.Series("by", [0], pl.UInt64)
-    lists = pl.Series("run", [b"\x01\0\0\0\x02\0\0\0"], pl.Binary)
-    pl.DataFrame([by, lists, pl.Series("n", [3], pl.Int64)]).write_parquet(part)
-    write_run_words([part], tmp_path / "words-2", Sums(tmp_path / "neighbours.parquet", 1 << 20, 1, None))
-    assert (tmp_path / "words-2").is_dir()

@@ -20,7 +20,7 @@ from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, keeper, release_memory
 from streambpe.store.database import append, open_store
 from streambpe.store.merge import compact, merge_ranges
-from streambpe.store.parts import PartWriter, list_parts
+from streambpe.store.parts import Part, PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.trainings import fill_token_counts
 from streambpe.system import library_pages, resident_bytes, tree_pids
@@ -28,7 +28,7 @@ from streambpe.train.counting.sizes import Sizes
 from streambpe.train.engine.engine import Engine
 from streambpe.train.tables import Tables
 from streambpe.train.words import WordFiles
-from tests.runs import ROOT, cli, cli_process, counted_run, log_of, rows
+from tests.runs import ROOT, cli_process, counted_run, log_of, rows
 from tests.samples import written
 
 MB = 10**6
@@ -42,37 +42,39 @@ def looks_of_commands(monkeypatch):
     monkeypatch.setattr(keeper, "_next_pages", 0.0)
 
 
-def _part(run: Run, number: int, rows: int, step: int, group_rows: int | None = None) -> None:
-    writer = PartWriter(run.counts / f"part-{number:05d}.parquet", group_rows, run=run.number)
-    chunks = [f"{i:08d}" for i in range(number, number + rows * step, step)]
-    writer.write(
-        ChunkList.of_table(pa.table({"chunk": pa.array(chunks, pa.large_string()), "n": np.ones(rows, np.int64)}))
-    )
-    writer.commit([])
+@pytest.fixture
+def run(tmp_path) -> Run:
+    """A RUN without anything."""
+    run = Run(tmp_path / "run")
+    run.create({})
+    return run
+
+
+def parts_of(run: Run, number: int, rows: int, group_rows: int | None = None) -> list[Part]:
+    """So many parts of so many chunks each; neighbours are in different parts."""
+    for first in range(number):
+        writer = PartWriter(run.counts / f"part-{first:05d}.parquet", group_rows, run=run.number)
+        chunks = pa.array([f"{i:08d}" for i in range(first, rows * number, number)], pa.large_string())
+        writer.write(ChunkList.of_table(pa.table({"chunk": chunks, "n": np.ones(rows, np.int64)})))
+        writer.commit([])
+    return list_parts(run)
 
 
 @pytest.mark.long
-def test_a_merge_of_small_parts_reads_little_of_each(tmp_path):
+def test_a_merge_of_small_parts_reads_little_of_each(run):
     """Each part has dozens of row groups: a range takes one or two of each, not a quarter of the part."""
-    run = Run(tmp_path / "run")
-    run.create({})
-    for number in range(8):
-        _part(run, number, 60_000, 8)
-    parts = list_parts(run)
+    parts = parts_of(run, 8, 60_000)
     assert all(len(part.groups) >= 48 for part in parts)
     heights = [frame.height for frame in merge_ranges(parts, 1 << 17)]
     assert sum(heights) == 480_000
     assert max(heights) <= 30_000
 
 
-def test_parts_of_a_large_limit_are_merged_few_at_a_time_under_a_small_one(tmp_path):
+def test_parts_of_a_large_limit_are_merged_few_at_a_time_under_a_small_one(run):
     """Counted with much memory, folded with little: row groups are large, so fewer files are open at once."""
-    run = Run(tmp_path / "run")
-    run.create({})
-    for number in range(20):
-        _part(run, number, 8_192, 20, group_rows=8_192)
-    before = pl.concat(merge_ranges(list_parts(run), 1 << 20))
-    made = compact(run, list_parts(run), 1 << 17)
+    parts = parts_of(run, 20, 8_192, group_rows=8_192)
+    before = pl.concat(merge_ranges(parts, 1 << 20))
+    made = compact(run, parts, 1 << 17)
     assert max(len(part.replaces) for part in made) == 8
     assert pl.concat(merge_ranges(list_parts(run), 1 << 20)).equals(before)
 
@@ -95,10 +97,8 @@ def test_between_two_stages_library_pages_go_back():
     assert resident_bytes(me) < before - 10 * MB
 
 
-def test_the_peak_in_the_status_knows_what_stood_between_two_reports(tmp_path):
+def test_the_peak_in_the_status_knows_what_stood_between_two_reports(run):
     """Half a second is long: memory taken and given back in it was missing from peak_memory_bytes."""
-    run = Run(tmp_path / "run")
-    run.create({})
     release_memory()  # what other tests left would go back while this one looks
     meter = Meter("working", memory_limit=4 * 10**9)
     with Reporter(meter, run.write_status, "none") as reporter:
@@ -126,16 +126,27 @@ def test_the_limit_of_a_job_ends_with_it():
         assert keeper.limit == 0
 
 
-def _many_scripts(size: int) -> str:
-    """Text of many alphabets, few of whose words stand twice: what takes most memory for its size."""
+def many_scripts() -> str:
+    """Lines of many alphabets, few of whose words stand twice: what takes most memory for its size."""
     random.seed(5)
     ranges = [(0x61, 0x7A), (0x430, 0x44F), (0x5D0, 0x5EA), (0x905, 0x939), (0xE01, 0xE2E), (0x4E00, 0x5000)]
     words = []
-    while size > 0:
+    for _ in range(360_000):
         low, high = random.choice(ranges)
         words.append("".join(chr(random.randint(low, high)) for _ in range(random.randint(2, 9))))
-        size -= 3 * len(words[-1])
-    return " ".join(words)
+    return "\n".join(" ".join(words[i : i + 12_000]) for i in range(0, len(words), 12_000))
+
+
+def one_chunk() -> bytes:
+    """Letters without a place to cut, as many as are allowed."""
+    size = Sizes.of(Resources(256 * MB, 2)).most
+    assert size > 6.4 * MB
+    return np.random.default_rng(1).integers(97, 123, size, np.uint8).tobytes()
+
+
+def line_feeds() -> bytes:
+    """They ended with "needs more than the 70.5 MiB that --memory leaves"."""
+    return b"\n" * 5_000_000
 
 
 def resident_at_most(*command):
@@ -156,19 +167,11 @@ def keeps_to_256_mb(*command):
 
 
 @pytest.mark.long
-def test_a_small_limit_holds_for_the_whole_command(tmp_path):
-    """train --memory 256MB on megabytes of many scripts: what is resident never comes to 1.05 times that."""
-    source = written(tmp_path / "many.txt", "\n".join(_many_scripts(200_000) for _ in range(30)))
+@pytest.mark.parametrize("text", [many_scripts, one_chunk, line_feeds])
+def test_a_small_limit_holds_for_the_whole_command(tmp_path, text):
+    """train --memory 256MB, on megabytes: counted, learned from and put in the tables."""
+    source = written(tmp_path / "a.txt", text())
     keeps_to_256_mb("train", tmp_path / "run", source, "--vocab-size", 1000, "--progress", "none")
-
-
-@pytest.mark.long
-def test_the_largest_chunk_of_256_mb_is_learned_from(tmp_path):
-    """Letters without a place to cut, as many as are allowed: counted, learned from and put in the tables."""
-    size = Sizes.of(Resources(256 * MB, 2)).most
-    assert size > 6.4 * MB
-    source = written(tmp_path / "giant.txt", np.random.default_rng(1).integers(97, 123, size, np.uint8).tobytes())
-    keeps_to_256_mb("train", tmp_path / "run", source, "--vocab-size", 300)
 
 
 @pytest.mark.long
@@ -190,8 +193,7 @@ def test_a_count_table_larger_than_the_limit_is_read_some_at_a_time(tmp_path):
     numbers = np.arange(1_000_000)
     chunks = [f"{n * 7919 % 1_000_003:07d} and more of it" for n in numbers.tolist()]
     pq.write_table(pa.table({"chunk": chunks, "count": numbers + 1}), tmp_path / "a.parquet", row_group_size=1 << 20)
-    table = str(tmp_path / "a.parquet")
-    keeps_to_256_mb("count", tmp_path / "run", table, "--counts")
+    keeps_to_256_mb("count", tmp_path / "run", tmp_path / "a.parquet", "--counts")
 
 
 _READ_WORDS = """
@@ -210,16 +212,9 @@ Engine(WordFiles(folder).open(), State([bytes([b]) for b in range(256)], options
 @pytest.mark.long
 def test_words_larger_than_the_limit_are_read_some_at_a_time(tmp_path):
     """6 million words in files, 144 MB: what is resident on their way to blocks does not grow with them."""
-    files = WordFiles(tmp_path)
-    for path, array in zip(
-        files.paths,
-        (
-            np.tile(np.arange(97, 103, dtype=np.int32), 2_000_000),
-            2 * np.arange(6_000_001),
-            np.ones(6_000_000, np.int64),
-        ),
-        strict=True,
-    ):
+    symbols = np.tile(np.arange(97, 103, dtype=np.int32), 2_000_000)
+    words = (symbols, 2 * np.arange(6_000_001), np.ones(6_000_000, np.int64))
+    for path, array in zip(WordFiles(tmp_path).paths, words, strict=True):
         array.tofile(path)
     assert resident_at_most("-c", _READ_WORDS, tmp_path) < 200 * MB
 
@@ -227,19 +222,15 @@ def test_words_larger_than_the_limit_are_read_some_at_a_time(tmp_path):
 @pytest.mark.long
 def test_check_of_a_run_with_documents_keeps_to_the_limit(tmp_path):
     """Two million distinct chunks: check held them all as Python objects, whatever --memory said."""
-    source = tmp_path / "many.txt"
     letters = np.random.default_rng(5).integers(97, 123, (2_000_000, 9), np.uint8)
     letters[:, 0], letters[::100, 0] = ord(" "), ord("\n")
-    source.write_bytes(letters.tobytes())
-    run = tmp_path / "run"
-    cli_process("count", run, source, "--sequences", "--lines", "--pattern", "gpt2", "--memory", "400MB")
-    keeps_to_256_mb("check", run, "--progress", "none")
+    source = written(tmp_path / "many.txt", letters.tobytes())
+    cli_process("count", tmp_path / "run", source, "--sequences", "--lines", "--pattern", "gpt2", "--memory", "400MB")
+    keeps_to_256_mb("check", tmp_path / "run", "--progress", "none")
 
 
-def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):
+def test_tokens_are_counted_beside_chunks_of_many_megabytes(run):
     """`train --memory 256MB` on 20 MB made of lines of 200 kB ended with DuckDB's "could not allocate block"."""
-    run = Run(tmp_path / "run")
-    run.create({})
     long = [random.Random(i).randbytes(100_000).hex() for i in range(100)]
     with contextlib.closing(open_store(run.state)) as con:
         append(con, "chunk_counts", pa.table({"chunk": ["ab", *long], "n": [7] + [1] * len(long)}))
@@ -253,31 +244,19 @@ def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):
 
 
 @pytest.mark.long
-def test_a_file_of_line_feeds_is_learned_from(tmp_path):
-    """`train --memory 256MB` on 5 MB of them ended with "needs more than the 70.5 MiB that --memory leaves"."""
-    (tmp_path / "x.txt").write_bytes(b"\n" * 5_000_000)
-    cli("train", tmp_path / "run", tmp_path / "x.txt", "--vocab-size", 300, "--memory", "256MB")
-    found = rows(tmp_path / "run", "SELECT token_counts.id, n, alone FROM token_counts JOIN tokens USING (id)")
-    assert len(found) == 1
-    assert found[0][1:] == (1, 1)
-
-
-@pytest.mark.long
 def test_the_words_are_gone_when_the_tables_are_filled(tmp_path, monkeypatch):
     """What the tables need of them is asked before: DuckDB's memory is not added to the engine's."""
     source = written(tmp_path / "a.txt", "the cat and the dog\n" * 50)
     told = []
-    close, fill = Engine.close, Tables.try_fill
 
-    def closed(engine):
-        told.append("closed")
-        close(engine)
+    def noting(name, do):
+        def noted(*given, **more):
+            told.append(name)
+            return do(*given, **more)
 
-    def filled(*given, **more):
-        told.append("filled")
-        return fill(*given, **more)
+        return noted
 
-    monkeypatch.setattr(Engine, "close", closed)
-    monkeypatch.setattr(Tables, "try_fill", filled)
+    monkeypatch.setattr(Engine, "close", noting("closed", Engine.close))
+    monkeypatch.setattr(Tables, "try_fill", noting("filled", Tables.try_fill))
     train(tmp_path / "run", [str(source)], vocab_size=280)
     assert told == ["closed", "filled"]

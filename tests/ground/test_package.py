@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import streambpe
+from tests.runs import ROOT
 
-ROOT = Path(streambpe.__file__).parents[1]
 HEAVY = ("duckdb", "polars", "pyarrow", "numpy", "regex", "rich", "streambpe.train.commands")
 WAYS = {
     "attribute": "import streambpe; calls.append(streambpe.train)",
@@ -26,6 +26,7 @@ WAYS = {
 EVERY_FUNCTION = """
 from pathlib import Path
 import streambpe
+from tests.runs import ROOT
 
 run = Path("runs/en")
 counted: streambpe.CountResult = streambpe.count(run, "corpus/", group=["a=b/*"], format="jsonl", threads="2")
@@ -87,7 +88,8 @@ def test_counting_and_learning_from_text_load_no_polars(tmp_path):
     """25 MB and a tenth of a second of a small job; nor Arrow's computing, 10 MB."""
     (tmp_path / "a.txt").write_text("the cat sat on the mat " * 50)
     train = f"streambpe.train({str(tmp_path / 'run')!r}, [{str(tmp_path / 'a.txt')!r}], vocab_size=270)"
-    loaded = python(f"import streambpe, json, sys; {train}; print(json.dumps(sorted(sys.modules)))")
+    without_pandas = "import sys; sys.modules['pandas'] = None"  # DuckDB loads it where it is installed
+    loaded = python(f"{without_pandas}; import streambpe, json; {train}; print(json.dumps(sorted(sys.modules)))")
     assert "duckdb" in json.loads(loaded)
     assert not {"polars", "pyarrow.compute", "streambpe.train.balancing"} & set(json.loads(loaded))
 
@@ -109,12 +111,11 @@ def test_every_public_name_is_there_and_listed():
         streambpe.nothing  # noqa: B018
 
 
-def test_train_is_inspected_and_pickled_as_a_function_is():
-    """Its signature is that of the trainer's function, and a copy is the thing itself."""
+def test_train_is_inspected_as_a_function_is():
+    """Its signature is that of the trainer's function."""
     from streambpe.train import commands
 
     assert inspect.signature(streambpe.train) == inspect.signature(commands.train)
-    assert pickle.loads(pickle.dumps(streambpe.train)) is streambpe.train
     assert inspect.getmodule(commands.train) is commands
     assert "streambpe.train" in inspect.getsource(streambpe.train)
 
@@ -127,22 +128,14 @@ def test_mypy_knows_every_function_and_keyword(tmp_path):
     (tmp_path / "good.py").write_text("\n".join([*codes, EVERY_FUNCTION]))
     assert not {name for name in dir(streambpe) if name.islower() and name not in EVERY_FUNCTION} - {"__version__"}
     bad = [
-        'evaluate("m", "t", lins=True)',
-        'sql("r", "q", engine="ray")',
-        'converge("r", pattern="gpt2")',
-        'check("r", threads=[2])',
-        'train("r", specials=["<s>"])',
-        'train("r", superwords="uww")',
-        'Trainer("r")',
-    ]
+        'evaluate("m", "t", lins=True)', 'sql("r", "q", engine="ray")', 'converge("r", pattern="gpt2")',
+        'check("r", threads=[2])', 'train("r", specials=["<s>"])', 'train("r", superwords="uww")', 'Trainer("r")',
+    ]  # fmt: skip
     (tmp_path / "bad.py").write_text("import streambpe\n" + "".join(f"streambpe.{call}\n" for call in bad))
     command = [sys.executable, "-m", "mypy", "--strict"]
-    done = [
-        subprocess.run(
-            [*command, tmp_path / file], capture_output=True, text=True, cwd=Path(streambpe.__file__).parents[1]
-        )
+    good, refused = (
+        subprocess.run([*command, tmp_path / file], capture_output=True, text=True, cwd=ROOT).stdout
         for file in ("good.py", "bad.py")
-    ]
-    assert done[0].returncode == 0, done[0].stdout
-    refused = re.findall(r"error: .*\[(?:call-arg|arg-type|attr-defined)\]", done[1].stdout)
-    assert len(refused) == len(bad), done[1].stdout
+    )
+    assert "Success" in good, good
+    assert len(re.findall(r"error: .*\[(?:call-arg|arg-type|attr-defined)\]", refused)) == len(bad), refused

@@ -15,14 +15,11 @@ from streambpe.resources import Resources, most_threads, parse_size
 from streambpe.store.database import open_store
 from streambpe.train import trainer
 from streambpe.train.commands import resume, train
-from tests.runs import SMALL, cli, text_run
-from tests.uses import words_of
+from tests.runs import cli, text_run
+from tests.samples import CATS
+from tests.uses import LOOKS, USES, words_of
 
-TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
-WITH_MEMORY = [
-    *("count", "train", "merge-counts", "encode-npy", "report", "sql", "resume RUN", "check RUN", "converge RUN"),
-    *("plan TEXT --rehearse 32MB", "encode RUN TEXT", "evaluate RUN --text TEXT"),
-]
+WITH_MEMORY = ["resume RUN", *(name for name, use in (USES | LOOKS).items() if "--memory" in use)]
 IMPOSSIBLE = [
     (["--memory", "0"], 3, "256.0 MB"),
     (["--memory", "0GB"], 3, "256.0 MB"),
@@ -41,19 +38,17 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.fixture(scope="module")
-def learned(tmp_path_factory) -> Path:
-    """A folder with a text and a finished run."""
-    folder = tmp_path_factory.mktemp("resources")
-    (folder / "a.txt").write_text(TEXT)
-    train(text_run(folder / "run", TEXT), resources=SMALL, vocab_size=265)
-    return folder
+@pytest.fixture
+def places(desk, tmp_path) -> dict[str, Path]:
+    """What uses are made of."""
+    given = {"RUN": desk / "run", "TEXT": desk / "a.txt", "TOKENIZER": desk / "tokenizer.json"}
+    return {**given, "OUT": tmp_path / "out", "HERE": tmp_path}
 
 
-@pytest.mark.parametrize("use", WITH_MEMORY)
-def test_impossible_resources_are_refused_before_any_work(learned, tmp_path, use):
+@pytest.mark.parametrize("use", [*{words_of(use)[0]: use for use in WITH_MEMORY}.values()])
+def test_impossible_resources_are_refused_before_any_work(places, tmp_path, use):
     """The documented exit code, one line, nothing made: a crash, or a limit that nobody could keep, before."""
-    command = words_of(use, RUN=learned / "run", TEXT=learned / "a.txt", OUT=tmp_path / "out", HERE=tmp_path)
+    command = words_of(use, **places)
     for options, code, why in IMPOSSIBLE:
         result = cli(*command, *options, expect=code)
         assert result.stdout == ""
@@ -70,13 +65,13 @@ def test_sizes_are_exact_and_of_any_length():
 
 
 @pytest.mark.long
-def test_as_many_threads_as_are_allowed_work_with_the_least_memory(learned, tmp_path):
+def test_as_many_threads_as_are_allowed_work_with_the_least_memory(desk, tmp_path):
     """And learn, encode and answer the same."""
     few, many = tmp_path / "few", tmp_path / "many"
     for run, threads in ((few, 1), (many, most_threads())):
         limits = ["--threads", threads, "--memory", "256MB"]
-        cli("train", run, learned / "a.txt", "-s", "265", *limits)
-        cli("encode", run, learned / "a.txt", "-o", run / "ids.npy", *limits)
+        cli("train", run, desk / "a.txt", "-s", "265", *limits)
+        cli("encode", run, desk / "a.txt", "-o", run / "ids.npy", *limits)
         cli("check", run, *limits)
         cli("sql", run, "SELECT count(*) FROM events", *limits)
     for name in ("model.events.jsonl", "ids.npy"):
@@ -91,9 +86,9 @@ def test_duckdb_gets_no_more_threads_than_its_memory_feeds():
 
 
 @pytest.mark.long
-def test_a_run_of_a_larger_machine_is_resumed_with_what_this_one_has(learned, tmp_path, monkeypatch):
+def test_a_run_of_a_larger_machine_is_resumed_with_what_this_one_has(tmp_path, monkeypatch):
     """The memory and the threads that it had are no option given now: they are cut to the machine, and told."""
-    run = text_run(tmp_path / "run", TEXT)
+    run = text_run(tmp_path / "run", CATS)
 
     def give_up(*_: object) -> None:
         raise Stopped("stopped", 2)
@@ -116,7 +111,7 @@ def test_a_run_of_a_larger_machine_is_resumed_with_what_this_one_has(learned, tm
 def test_what_resume_is_given_goes_over_what_the_job_had(tmp_path, monkeypatch):
     """And only that, and only for that call: by the function as by the command."""
     before = Resources(500 * 10**6, 2, engine="threads", max_disk_bytes=10**10, document_seconds=7)
-    run = text_run(tmp_path / "run", TEXT)
+    run = text_run(tmp_path / "run", CATS)
     seen: list[Resources] = []
     train(run, resources=before, vocab_size=262, name="limited")
     monkeypatch.setattr(trainer.Trainer, "__init__", noting(trainer.Trainer.__init__, seen))
@@ -136,7 +131,7 @@ def noting(make, seen: list[Resources]):
 
 
 @pytest.mark.long
-def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monkeypatch):
+def test_a_plan_whose_sample_cannot_be_trained_says_why(desk, tmp_path, monkeypatch):
     """In one sentence and with the code that training would end with; it printed a Python tuple."""
     (tmp_path / "a.txt").write_text(" ".join(chr(0x4E00 + i) for i in range(500)) * 3)
     why = ("--rehearse", "1MB", "--encoding", "chars", "-s", "260", "--memory", "300MB")
@@ -146,17 +141,16 @@ def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monke
     )
     assert refused.stderr.count("streambpe:") == 1
     monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
-    killed = cli("plan", learned / "a.txt", "--rehearse", "1MB", "-s", "260", "--memory", "300MB", expect=1)
+    killed = cli("plan", desk / "a.txt", "--rehearse", "1MB", "-s", "260", "--memory", "300MB", expect=1)
     why = "its process was ended by signal 9"
     assert killed.stderr.endswith(f"\nstreambpe: The part that was read cannot be trained on: {why}\n")
-    cli("plan", learned / "a.txt", "--rehearse", "0", expect=2)
+    cli("plan", desk / "a.txt", "--rehearse", "0", expect=2)
 
 
 @pytest.mark.parametrize("use", ["train", "check RUN", "encode-npy", "report", "evaluate RUN --text TEXT", "sql"])
-def test_every_command_with_memory_prepares_the_allocators(learned, tmp_path, monkeypatch, use):
+def test_every_command_with_memory_prepares_the_allocators(places, monkeypatch, use):
     """`encode` set Polars' threads and nothing else, so what was freed was kept."""
     prepared: list[int] = []
     monkeypatch.setattr(cli_options, "prepare_allocators", prepared.append)
-    command = words_of(use, RUN=learned / "run", TEXT=learned / "a.txt", OUT=tmp_path / "out", HERE=tmp_path)
-    cli(*command, "--memory", "300MB")
+    cli(*words_of(use, **places), "--memory", "300MB")
     assert prepared == [300 * 10**6]

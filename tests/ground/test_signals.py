@@ -55,14 +55,19 @@ def learning(counted, tmp_path):
         driver.kill()
 
 
-def went_on(run: Path) -> bytes:
-    """The event log after the same command was given again."""
+def came_to_its_end(run: Path, unbroken: bytes) -> None:
+    """As a training that nobody disturbs."""
+    assert (run / "model.events.jsonl").read_bytes() == unbroken
+    assert check(run, resources=SMALL) == []
+    assert not list(run.glob("traceback-*"))
+
+
+def goes_on(run: Path, unbroken: bytes) -> None:
+    """When the same command is given again."""
     assert not (run / "model.events.jsonl").exists(), "it had been done before it was disturbed"
     assert check(run, resources=SMALL) == []
     train(run, resources=SMALL, **OPTIONS)
-    assert check(run, resources=SMALL) == []
-    assert not list(run.glob("traceback-*"))
-    return (run / "model.events.jsonl").read_bytes()
+    came_to_its_end(run, unbroken)
 
 
 def test_a_second_ctrl_c_ends_it_at_once(learning, unbroken):
@@ -74,7 +79,7 @@ def test_a_second_ctrl_c_ends_it_at_once(learning, unbroken):
     driver.process.send_signal(signal.SIGTERM)
     code, err = driver.end(signal.SIGCONT)
     assert code in (-signal.SIGINT, -signal.SIGTERM), err
-    assert went_on(run) == unbroken
+    goes_on(run, unbroken)
 
 
 @pytest.mark.skipif(
@@ -86,7 +91,7 @@ def test_the_terminal_is_closed(learning, unbroken):
     run, driver = learning
     code, _ = driver.end(signal.SIGHUP)
     assert code == -signal.SIGHUP
-    assert went_on(run) == unbroken
+    goes_on(run, unbroken)
 
 
 def test_stopped_and_continued(learning, unbroken):
@@ -99,18 +104,7 @@ def test_stopped_and_continued(learning, unbroken):
     assert f"process {driver.process.pid}" in told
     code, err = driver.end(signal.SIGCONT)
     assert code == 0, err
-    assert (run / "model.events.jsonl").read_bytes() == unbroken
-    assert check(run, resources=SMALL) == []
-
-
-def test_moved_between_a_kill_and_the_next_command(learning, unbroken):
-    """No file of a RUN says where it is."""
-    run, driver = learning
-    driver.kill()
-    elsewhere = run.parent / "another folder" / "renamed"
-    elsewhere.parent.mkdir()
-    run.rename(elsewhere)
-    assert went_on(elsewhere) == unbroken
+    came_to_its_end(run, unbroken)
 
 
 def test_moved_while_it_learns(learning, unbroken):
@@ -122,7 +116,7 @@ def test_moved_while_it_learns(learning, unbroken):
     assert code == 1, err
     assert f"{run} is no longer there" in err
     assert not run.exists()
-    assert went_on(elsewhere) == unbroken
+    goes_on(elsewhere, unbroken)
 
 
 def test_moved_while_it_counts(tmp_path):
@@ -130,7 +124,6 @@ def test_moved_while_it_counts(tmp_path):
     text = natural_text(9, 60_000).encode()
     run, elsewhere = tmp_path / "run", tmp_path / "renamed"
     with streambpe("count", run, "-", "--lines", stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
         process.stdin.write(text[:30_000])
         process.stdin.flush()
         while not (run / "status.json").exists():
@@ -147,13 +140,16 @@ def test_moved_while_it_counts(tmp_path):
 
 
 @pytest.mark.parametrize("years", [-20, 20])
-def test_a_clock_that_was_set(learning, unbroken, years):
-    """Files are as old as after the clock went back by twenty years, or forward: nothing is decided by time."""
+def test_moved_and_the_clock_set_between_a_kill_and_the_next_command(learning, unbroken, years):
+    """No file of a RUN says where it is; and nothing is decided by time, were it twenty years ago or to come."""
     run, driver = learning
     driver.kill()
-    for path in [run, *run.rglob("*")]:
+    elsewhere = run.parent / "another folder" / "renamed"
+    elsewhere.parent.mkdir()
+    run.rename(elsewhere)
+    for path in [elsewhere, *elsewhere.rglob("*")]:
         os.utime(path, (time.time() + years * 31_556_952,) * 2)
-    assert went_on(run) == unbroken
+    goes_on(elsewhere, unbroken)
 
 
 def streambpe(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
@@ -172,8 +168,7 @@ def test_nobody_reads_what_it_says(counted, unbroken, tmp_path, gone):
         _, err = process.communicate()
     assert b"Traceback" not in (err or b"")
     assert process.returncode in (0, 1)
-    assert (run / "model.events.jsonl").read_bytes() == unbroken
-    assert not list(run.glob("traceback-*"))
+    came_to_its_end(run, unbroken)
 
 
 def test_the_terminal_is_gone_and_it_was_told_to_stay(counted, unbroken, tmp_path):
@@ -189,5 +184,4 @@ def test_the_terminal_is_gone_and_it_was_told_to_stay(counted, unbroken, tmp_pat
     os.read(ours, 1)  # it has begun to draw
     os.close(ours)
     assert process.wait(120) in (0, 1)
-    assert (run / "model.events.jsonl").read_bytes() == unbroken
-    assert not list(run.glob("traceback-*"))
+    came_to_its_end(run, unbroken)

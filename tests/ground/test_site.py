@@ -11,13 +11,13 @@ from tools import site
 
 def test_what_a_page_loads_from_another_host_is_found(tmp_path):
     """Scripts, styles and pictures; what a reader follows, and what lies beside the page, is not."""
-    (tmp_path / "a.html").write_text(
-        '<a class="x" href="https://a.example/">a</a><link rel="icon" href="icon.png"><script src="./b.js"></script>'
-    )
-    assert list(site.loaded_elsewhere(tmp_path)) == []
-    (tmp_path / "b.html").write_text(
+    near = '<a class="x" href="https://a.example/">a</a><link rel="icon" href="icon.png"><script src="./b.js"></script>'
+    far = (
         '<script async src="https://b.example/x.js"></script><link href=//c.example/c.css><img alt="" src="http://d/e">'
     )
+    (tmp_path / "a.html").write_text(near)
+    assert list(site.loaded_elsewhere(tmp_path)) == []
+    (tmp_path / "b.html").write_text(far)
     assert list(site.loaded_elsewhere(tmp_path)) == [
         "b.html loads https://b.example/x.js", "b.html loads //c.example/c.css", "b.html loads http://d/e"
     ]  # fmt: skip
@@ -32,13 +32,7 @@ def test_the_site_loads_nothing_and_is_searched_in_order(tmp_path, monkeypatch):
     html = tmp_path / "site/html"
     assert list(site.loaded_elsewhere(html)) == []
     first = (html / "index.html").read_text(encoding="utf-8")
-    for told in (
-        "iframe-worker.js",
-        "streambpe train runs/",
-        "streambpe check runs/",
-        "streambpe export runs/",
-        "page.png",
-    ):
+    for told in ("iframe-worker.js", "page.png", *(f"streambpe {name} runs/" for name in ("train", "check", "export"))):
         assert told in first
     index = json.loads((html / "search.json").read_text(encoding="utf-8"))
     assert (html / "search.js").read_text(encoding="utf-8") == f"var __index = {json.dumps(index, ensure_ascii=False)}"

@@ -43,10 +43,7 @@ V1 = "5:devices:/\n4:cpu,memory:/jobs/17\n0::/"
 @pytest.mark.parametrize(
     ("group", "files"),
     [
-        (
-            "0::/user.slice/job",
-            {"user.slice/job/memory.max": "max", "user.slice/memory.max": 700, "user.slice/job/memory.high": 900},
-        ),
+        ("0::/slice/job", {"slice/job/memory.max": "max", "slice/memory.max": 700, "slice/job/memory.high": 900}),
         (V1, {"memory/jobs/17/memory.limit_in_bytes": 2**63 - 4096, "memory/jobs/memory.limit_in_bytes": 700}),
         (V1, {"memory/memory.limit_in_bytes": 700, "devices/memory.limit_in_bytes": 1}),
         (V1, {"memory/17/memory.limit_in_bytes": 700, "memory/memory.limit_in_bytes": 9000}),
@@ -87,12 +84,9 @@ def test_cores_where_the_system_cannot_say_which(monkeypatch, tmp_path):
     monkeypatch.setattr(system, "_PROC", tmp_path)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.delattr(os, "process_cpu_count", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    assert system.usable_cores() == 5
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert system.usable_cores() == 1
-    monkeypatch.setattr(os, "process_cpu_count", lambda: 3, raising=False)
-    assert system.usable_cores() == 3
+    for name, told, cores in (("cpu_count", 5, 5), ("cpu_count", None, 1), ("process_cpu_count", 3, 3)):
+        monkeypatch.setattr(os, name, lambda told=told: told, raising=False)
+        assert system.usable_cores() == cores
 
 
 @pytest.fixture
@@ -185,10 +179,8 @@ def test_a_file_named_in_two_ways_is_one_source(tmp_path, monkeypatch, on_disk, 
     """macOS, Windows: the same file by two names that the file system takes for one is counted once."""
     (tmp_path / f"{on_disk}.txt").write_text("hello")
     os.link(tmp_path / f"{on_disk}.txt", tmp_path / f"{given}.txt")  # both open it,
-    listdir = os.listdir
-    monkeypatch.setattr(
-        os, "listdir", lambda f: [name for name in listdir(f) if name != f"{given}.txt"]
-    )  # one is listed
+    listed = [name for name in os.listdir(tmp_path) if name != f"{given}.txt"]
+    monkeypatch.setattr(os, "listdir", lambda folder: listed)  # one is listed
     found, warnings = find_sources([str(tmp_path / f"{given}.txt"), str(tmp_path / f"{on_disk}.txt")])
     assert [source.path for source in found] == [str(tmp_path / f"{on_disk}.txt")]
     assert "counted once" in warnings[0]
@@ -306,12 +298,10 @@ def test_text_files_are_read_and_written_as_utf_8_everywhere():
 @pytest.mark.skipif(os.name == "nt", reason="only a process that was forked has its parent's files")
 def test_a_lock_is_freed_though_a_forked_process_has_the_file(tmp_path):
     """A program that forks while it counts, as datatrove does, has no process that holds RUN for ever."""
-    handle, again = (os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT) for _ in range(2))
-    forked = os.dup(handle)  # what fork leaves to the child
-    assert system.lock_handle(handle)
-    assert not system.lock_handle(again)
-    system.unlock_handle(handle)
-    os.close(handle)
-    assert system.lock_handle(again)
-    for one in (again, forked):
-        os.close(one)
+    with (tmp_path / "lock").open("w") as holder, (tmp_path / "lock").open("w") as other:
+        forked = os.dup(holder.fileno())  # what fork leaves to the child
+        assert system.lock_handle(holder.fileno())
+        assert not system.lock_handle(other.fileno())
+        system.unlock_handle(holder.fileno())
+        assert system.lock_handle(other.fileno())
+        os.close(forked)

@@ -26,6 +26,7 @@ from tests.oracles.picky import marked_words as marked_words
 from tests.oracles.plain import learn_plain as learn_plain
 from tests.oracles.primitives import Training as Training
 from tests.oracles.primitives import count_pairs as count_pairs
+from tests.oracles.superwords import as_log as as_log
 from tests.oracles.superwords import as_model as as_model
 from tests.oracles.superwords import count_chunks as count_chunks
 from tests.oracles.superwords import text_matches as text_matches

@@ -75,12 +75,16 @@ def count_chunks(documents: Documents) -> Counter[bytes]:
     return Counter(chunk for document in documents for chunk in document)
 
 
-def as_model(training: Training) -> Model:
-    """A training as a model that can encode."""
+def as_log(training: Training, **header: Any) -> EventLog:
+    """A training as an event log. `header`: more fields of it."""
     vocabulary = training.vocabulary
     stop_words = tuple(StopWord(number, chunk) for chunk, number in vocabulary.stop_ids.items())
-    header = Header(vocabulary.alphabet.to_header(), stop_words=stop_words)
-    return Model(EventLog(header, tuple(training.events)))
+    return EventLog(Header(vocabulary.alphabet.to_header(), stop_words=stop_words, **header), tuple(training.events))
+
+
+def as_model(training: Training, **header: Any) -> Model:
+    """A training as a model that can encode."""
+    return Model(as_log(training, **header))
 
 
 def eligible_chunks(words: Training, chunks: Iterable[bytes], eligible: TextTest) -> dict[bytes, Base]:
