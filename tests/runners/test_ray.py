@@ -38,7 +38,6 @@ from streambpe.train.counting.count import count
 from tests.runners import tasks
 from tests.runs import ROOT, cli, cli_killed
 from tests.samples import sample_text, written
-from tests.tiers import LONG, long
 from tests.train.counting.counted import THREADS, counted, everything, write_lines
 
 MB = 10**6
@@ -204,14 +203,8 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize(
-    ("workers", "place"),
-    [
-        pytest.param(1, "", marks=[pytest.mark.long] if LONG else []),  # in make test too, where Ray is
-        long(4, "attempt-0-written"),
-        long(2, "attempt-0-committed"),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("workers", "place"), [(1, ""), (4, "attempt-0-written"), (2, "attempt-0-committed")])
 def test_ray_counts_what_threads_count_though_workers_are_killed(
     tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch, workers: int, place: str
 ) -> None:
