@@ -13,7 +13,7 @@ from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, events_for_size, sizes_after, steps
 from tests.oracles import Training, as_model, train_boundless, train_words
-from tests.oracles.replay import decode_bytes, encode_chunk, encode_chunks, to_model_ids
+from tests.oracles.replay import decode_bytes, encode_chunk, encode_chunks
 from tests.samples import documents, word_counts
 from tests.tiers import examples
 from tests.train.test_reference import boundless_options, deletion_rules
@@ -99,14 +99,6 @@ def test_model_ids_are_dense_and_follow_the_latest_birth():
     assert [first.model_id[log] for log in (0, 256, 257, 258, 259)] == [2, 258, 259, 260, 261]
     assert first.special_ids == {"<s>": 0, "</s>": 1}
     assert decode_bytes(first, [0, 99, 1]) == b"<s>a</s>"
-
-
-def test_ids_start_where_the_alphabet_starts():
-    """With ids = byte + 1, model ids leave 0 free as well."""
-    alphabet = bytes_alphabet(first_id=1)
-    m = Model(EventLog(Header(alphabet.to_header()), (merge_event(98, 99, 257, 3),)))
-    assert to_model_ids(m, encode_chunk(m, b"ab")) == [257]
-    assert decode_bytes(m, [1, 257]) == b"\x00ab"
 
 
 def test_a_size_counts_finished_steps():

@@ -9,6 +9,7 @@ import regex
 
 from streambpe.text.expressions import alternatives, end_of_text, least_length
 from streambpe.text.patterns import PRESETS
+from tests.tiers import share
 
 PIECES = ["a", "$", "|", "(", ")", "[", "]", "^", r"\p{L}", r"\]", r"\u0041", r"\$", "{2}", "{2,3}", "+", "*", "-", "."]
 TEXTS = ["", "a", "aa", "A", "$", "a$", "]", "a\n", "a]", "|", "aaaa", "a-", "^"]
@@ -51,12 +52,12 @@ def test_alternatives_match_what_the_whole_matches():
 def test_end_of_text_is_never_before_a_line_break():
     r"""`$` outside of classes becomes `\Z`; where no text ends in a line break nothing changes."""
     changed = 0
-    for expression in expressions(3000):
+    for expression in expressions(share(3000, 600)):
         made = end_of_text(expression)
         ends = [regex.search(made, text) is not None for text in TEXTS if not text.endswith("\n")]
         assert ends == [regex.search(expression, text) is not None for text in TEXTS if not text.endswith("\n")]
         changed += made != expression
-    assert changed > 100
+    assert changed > 20
     assert regex.search("a$", "a\n")
     assert not regex.search(end_of_text("a$"), "a\n")
     assert end_of_text(r"[$]\$") == r"[$]\$"
