@@ -18,11 +18,7 @@ from streambpe.sources.source import Source
 from streambpe.system import resident_bytes
 from streambpe.text.patterns import find_pattern
 from tests.runs import ROOT
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from tests.sources.test_sources import zstd
 
 MB = 10**6
 

@@ -45,13 +45,6 @@ def refused(tmp_path: Path, *source: object, stdin: bytes | None = None) -> str:
 # tables
 
 
-@pytest.mark.parametrize("quote", ["", '"'])
-def test_a_csv_header_field_above_128_kb(tmp_path, quote):
-    """Python's reader stops at 131,072 characters unless it is told otherwise; the header was read before that."""
-    (tmp_path / "a.csv").write_text(f"{quote}{'x' * 200_000}{quote},text\n1,hello there\n")
-    assert count(tmp_path / "run", [str(tmp_path / "a.csv")], resources=SMALL).corpus["chunks"] == 2
-
-
 @pytest.mark.long
 def test_two_columns_of_one_name(tmp_path):
     """Which one is meant cannot be known; columns beside the one that is read may have what names they like."""

@@ -15,7 +15,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,13 +37,9 @@ from streambpe.store.run import Run
 from streambpe.train.counting.count import count, resume_count
 from tests.runs import SMALL, cli, ended, small_blocks
 from tests.samples import natural_text
+from tests.sources.test_sources import zstd
 from tests.tiers import long, seeds
 from tests.web_server import Asked, Server, web_server
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 TEXT = natural_text(7, 30_000)
 LINES = TEXT.splitlines()
@@ -106,9 +101,9 @@ def put() -> Iterator[Callable[[str, bytes], None]]:
         from moto.server import ThreadedMotoServer
 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
-        served = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-        served.start()
-        endpoint = f"http://127.0.0.1:{served.get_host_and_port()[1]}"
+        moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        moto.start()
+        endpoint = f"http://127.0.0.1:{moto.get_host_and_port()[1]}"
         patch.setenv("AWS_ENDPOINT_URL", endpoint)
         client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
         client.create_bucket(Bucket="bucket")
@@ -119,8 +114,15 @@ def put() -> Iterator[Callable[[str, bytes], None]]:
         for name, data in FILES.items():
             put(f"corpus/{name}", data)
         yield put
-        served.stop()
+        moto.stop()
         stores._s3.cache_clear()
+
+
+def served(data: bytes, server: Server, put: Callable[[str, bytes], None]) -> tuple[str, str]:
+    """A file with these bytes at a web server and in a store."""
+    server.files["/r.txt"] = data
+    put("r.txt", data)
+    return server.url("/r.txt"), "s3://bucket/r.txt"
 
 
 def here(folder: Path) -> Path:
@@ -232,9 +234,7 @@ def test_globs_match_as_those_of_folders(tmp_path, seed):
 def test_a_stream_reads_from_any_place(server, put):
     """Seeks before, behind and within what was read; the judge is the same file in memory."""
     data = random.Random(3).randbytes(3_000_000)
-    server.files["/r.txt"] = data
-    put("r.txt", data)
-    for address in (server.url("/r.txt"), "s3://bucket/r.txt"):
+    for address in served(data, server, put):
         (source,), _ = find_sources([address])
         rng = random.Random(1)
         with open_file(source) as stream:
@@ -294,16 +294,12 @@ def test_what_changed_at_the_server_is_refused(tmp_path, server, put, has_marks)
 def test_what_changes_while_it_is_read_is_told(server, put):
     """No bytes of the new content are given on."""
     data = random.Random(5).randbytes(20_000_000)
-    server.files["/r.txt"] = data
-    put("r.txt", data)
-    for address in (server.url("/r.txt"), "s3://bucket/r.txt"):
+    for address in served(data, server, put):
+        served(data, server, put)
         (source,), _ = find_sources([address])
         with open_file(source) as stream:
             assert stream.read(1000) == data[:1000]
-            if address.startswith("s3"):
-                put("r.txt", b"short")
-            else:
-                server.files["/r.txt"] = bytes(len(data))
+            served(bytes(len(data)), server, put)
             stream.seek(17_000_000)
             with pytest.raises(SourceChanged, match="changed on its server while it was read"):
                 stream.read(1000)

@@ -9,6 +9,7 @@ import json
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -57,8 +58,7 @@ TEXTS = [
 def write(path: Path, texts: list[str], kind: str) -> Path:
     """A file of documents in one format; compressed if its name says so."""
     if kind == "parquet":
-        pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), path, row_group_size=3)
-        return path
+        return file_of(path, {"id": range(len(texts)), "text": texts}, row_group_size=3)
     out = io.StringIO()
     if kind == "txt":
         out.write("".join(texts))
@@ -77,6 +77,15 @@ def write(path: Path, texts: list[str], kind: str) -> Path:
     elif path.suffix == ".zst":
         data = zstd.compress(data)
     path.write_bytes(data)
+    return path
+
+
+def file_of(path: Path, content: bytes | dict[str, Any], **how: Any) -> Path:
+    """A file of these bytes, or a Parquet file of these columns."""
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        pq.write_table(pa.table(content), path, **how)
     return path
 
 
@@ -211,8 +220,8 @@ def test_nulls_are_skipped_and_counted(tmp_path):
     """A null in jsonl, Parquet or an iterator is no document; how many there were is kept."""
     values = ["a", None, "", None, "b"]
     path = written(tmp_path / "a.jsonl", "".join(json.dumps({"text": v}) + "\n" for v in values))
-    pq.write_table(pa.table({"text": values}), tmp_path / "a.parquet", row_group_size=2)
-    for source in (source_of(path), source_of(tmp_path / "a.parquet"), Source("it", "iterator", texts=values)):
+    table = file_of(tmp_path / "a.parquet", {"text": values}, row_group_size=2)
+    for source in (source_of(path), source_of(table), Source("it", "iterator", texts=values)):
         for block_bytes in (1, WHOLE):
             assert read(source, block_bytes) == [["a"], [], ["b"]]
             assert sum(block.nulls for block in blocks_of(source, block_bytes)) == 2
@@ -258,7 +267,7 @@ def test_lone_surrogates_fall_under_bad_utf8(tmp_path, policy, expected, block_b
     for source in (source_of(tmp_path / "a.jsonl"), iterator):
         assert read(source, block_bytes, policy, NONE) == [[expected], ["😀"]]
         assert sum(block.bad_utf8 for block in blocks_of(source, block_bytes, policy)) == 3
-        with pytest.raises(SourceError, match=r"lone surrogate U\+D800"):
+        with pytest.raises(SourceError, match=r"document 0 after position 0 holds the lone surrogate U\+D800"):
             read(source, block_bytes, "error")
 
 
@@ -349,25 +358,23 @@ def test_parquet_string_columns(tmp_path, kind):
     array = plain.dictionary_encode() if pa.types.is_dictionary(kind) else plain.cast(kind)
     if kind == pa.string_view() and int(pa.__version__.split(".")[0]) < 21:
         pytest.skip("pyarrow 20 writes no views, so nobody can make this file with it")
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": array}), path, row_group_size=5)
+    path = file_of(tmp_path / "a.parquet", {"text": array}, row_group_size=5)
     for block_bytes in (1, TINY, WHOLE):
         assert read(source_of(path), block_bytes) == [split_text(GPT4O, text) for text in TEXTS * 2]
 
 
 def test_parquet_without_rows(tmp_path):
     """An empty table has no document and is a source that was read to its end."""
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": pa.array([], pa.string())}), path)
-    made = list(Reader(GPT4O, TINY, WHOLE).blocks(source_of(path)))
+    source = source_of(file_of(tmp_path / "a.parquet", {"text": pa.array([], pa.string())}))
+    made = list(Reader(GPT4O, TINY, WHOLE).blocks(source))
     assert [(block.start_at, block.stop_at, block.ends_source) for block in made] == [(0, 0, True)]
-    assert read(source_of(path)) == []
+    assert read(source) == []
 
 
 def test_damaged_parquet_names_the_row_group(tmp_path):
     """Bytes flipped inside a row group are an error with a place, not a crash or other text."""
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": [f"text number {i}" for i in range(3000)]}), path, row_group_size=1000)
+    texts = [f"text number {i}" for i in range(3000)]
+    path = file_of(tmp_path / "a.parquet", {"text": texts}, row_group_size=1000)
     data = bytearray(path.read_bytes())
     data[4:400] = bytes(396)
     path.write_bytes(data)
@@ -379,12 +386,11 @@ def test_parquet_strings_that_are_no_utf8(tmp_path):
     """A string column may hold invalid bytes in practice: they fall under the policy like any others."""
     offsets = pa.py_buffer(b"\0\0\0\0\4\0\0\0\6\0\0\0")
     array = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"ab\xffcde"))
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": array}), path)
-    assert read(source_of(path), policy="replace", pattern=NONE) == [["ab\ufffdc"], ["de"]]
-    assert read(source_of(path), policy="skip", pattern=NONE) == [["abc"], ["de"]]
+    source = source_of(file_of(tmp_path / "a.parquet", {"text": array}))
+    assert read(source, policy="replace", pattern=NONE) == [["ab\ufffdc"], ["de"]]
+    assert read(source, policy="skip", pattern=NONE) == [["abc"], ["de"]]
     with pytest.raises(SourceError, match=r"a\.parquet"):
-        read(source_of(path), policy="error")
+        read(source, policy="error")
 
 
 # What is told
@@ -417,10 +423,8 @@ NO_PARQUET = r"a\.parquet is not a Parquet file"
 def test_what_cannot_be_read_is_told(tmp_path, name, content, message):
     """In a few words, with the name of the file; never as an empty corpus."""
     (tmp_path / "empty").mkdir()
-    if isinstance(content, dict):
-        pq.write_table(pa.table(content), tmp_path / name)
-    elif content is not None:
-        (tmp_path / name).write_bytes(content)
+    if content is not None:
+        file_of(tmp_path / name, content)
     with pytest.raises(SourceError, match=message) as told:
         read(source_of(tmp_path / name))
     assert len(str(told.value)) < 700
@@ -527,25 +531,18 @@ def table_rows(path: Path) -> tuple[dict[str, int], str | None]:
 
 
 def test_count_tables_of_every_kind(tmp_path):
-    """BatchBPE csv with its pattern row, sentencepiece tsv, subword-nmt words, our Parquet: the same rows."""
-    rows = {" the": 5, "a,b": 3, '"': 2, " ": 9, "\u2028": 1, "x y": 4}
+    """BatchBPE csv with its pattern row, sentencepiece tsv, subword-nmt words, our Parquet: the same rows. Only a line
+    feed ends one; a carriage return inside a chunk is part of it."""
+    rows = {" the": 5, "a,b": 3, '"': 2, " ": 9, "\u2028": 1, "x y": 4, "a\rb": 2, "\r": 3}
     with open(tmp_path / "a.csv", "w", newline="") as out:
-        csv.writer(out).writerows([("chunk", "count"), *rows.items(), ("(?s).", 0)])
-    (tmp_path / "a.tsv").write_text("".join(f"{chunk}\t{n}\n" for chunk, n in rows.items()))
+        csv.writer(out).writerows([("chunk", "count"), *rows.items(), ("\r\n", 2), ("(?s).", 0)])
+    (tmp_path / "a.tsv").write_text("".join(f"{chunk}\t{n}\n" for chunk, n in rows.items()) + "c\t1\r\n")
     (tmp_path / "a.dict").write_text("".join(f"{chunk} {n}\n" for chunk, n in rows.items()))
     pq.write_table(pa.table({"chunk": list(rows), "count": list(rows.values())}), tmp_path / "a.parquet")
-    assert table_rows(tmp_path / "a.csv") == ({**rows, "(?s).": 0}, "(?s).")
-    for name in ("a.tsv", "a.dict", "a.parquet"):
+    assert table_rows(tmp_path / "a.csv") == ({**rows, "\r\n": 2, "(?s).": 0}, "(?s).")
+    assert table_rows(tmp_path / "a.tsv") == ({**rows, "c": 1}, None)
+    for name in ("a.dict", "a.parquet"):
         assert table_rows(tmp_path / name) == (rows, None)
-
-
-def test_carriage_returns_in_count_tables_are_kept(tmp_path):
-    """Only a line feed ends a row of a tsv; a carriage return inside a chunk is part of it."""
-    (tmp_path / "a.tsv").write_bytes(b"a\rb\t2\n\r\t3\nc\t1\r\n")
-    assert table_rows(tmp_path / "a.tsv")[0] == {"a\rb": 2, "\r": 3, "c": 1}
-    with open(tmp_path / "a.csv", "w", newline="") as out:
-        csv.writer(out).writerows([("chunk", "count"), ("\r\n", 2), ("a\rb", 3)])
-    assert table_rows(tmp_path / "a.csv")[0] == {"\r\n": 2, "a\rb": 3}
 
 
 @pytest.mark.parametrize(
@@ -574,9 +571,5 @@ def test_carriage_returns_in_count_tables_are_kept(tmp_path):
 )
 def test_broken_count_tables_are_refused(tmp_path, name, content):
     """A row that is no chunk and count, columns of other names or types: an error that names the file."""
-    if isinstance(content, dict):
-        pq.write_table(pa.table(content), tmp_path / name)
-    else:
-        (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=name.replace(".", r"\.")):
-        table_rows(tmp_path / name)
+        table_rows(file_of(tmp_path / name, content))
