@@ -279,7 +279,7 @@ def test_json_fields_may_be_named_in_the_argument(tmp_path):
         (source,), _ = find_sources([argument], SourceOptions(kind=kind))
         assert read(source, pattern=NONE) == [[text]]
     with pytest.raises(UsageError, match=r"a\.jsonl"):
-        find_sources([f"{path}:body text", f"{path}:text"])
+        find_sources([f"{path}:body text", f"{path}:other"])
 
 
 def test_duplicates_are_counted_once_and_told(tmp_path):
