@@ -31,12 +31,6 @@ CORE_TESTS = (
 )
 
 
-def digest_in(library: Path) -> str:
-    loaded = ctypes.CDLL(str(library))
-    loaded.core_digest.restype = ctypes.c_char_p
-    return loaded.core_digest().decode()
-
-
 def code_of_the_core() -> str:
     """All its C, without comments."""
     files = sorted((ROOT / "streambpe" / "core").glob("*.[ch]"))
@@ -62,20 +56,21 @@ def test_a_structure_in_python_was_not_the_one_in_c():
     assert list(Rule.__struct_fields__) == fields_in_c("learn_rule")[: len(Rule.__struct_fields__)]
 
 
-def test_a_build_that_fails_says_what_the_compiler_said(tmp_path):
-    """And leaves no half library behind."""
+@pytest.mark.parametrize(
+    ("compiler", "flag", "told"),
+    [
+        (None, "--no-such-flag", r"no such flag|unrecognized|unknown"),
+        ("/nonexistent", "-O2", r"^The C compiler /nonexistent cannot be started .* unset CC, .*\.$"),
+    ],
+)
+def test_a_build_that_fails_says_why(tmp_path, monkeypatch, compiler, flag, told):
+    """In the compiler's words, or in a sentence without a traceback. No half library is left behind."""
     hook = load_hook()
-    with pytest.raises(SystemExit, match=r"no such flag|unrecognized|unknown"):
-        hook.build(hook.compiler(), tmp_path / "_core.so", ["--no-such-flag"])
+    if compiler:
+        monkeypatch.setenv("CC", compiler)
+    with pytest.raises(SystemExit, match=told):
+        hook.build(hook.compiler(), tmp_path / "_core.so", [flag])
     assert not list(tmp_path.iterdir())
-
-
-def test_a_compiler_that_is_not_there_is_one_sentence(tmp_path, monkeypatch):
-    """Without a traceback, with what to do."""
-    hook = load_hook()
-    monkeypatch.setenv("CC", "/nonexistent")
-    with pytest.raises(SystemExit, match=r"^The C compiler /nonexistent cannot be started .* unset CC, .*\.$"):
-        hook.build(hook.compiler(), tmp_path / "_core.so")
 
 
 def test_a_wheel_of_one_architecture_was_tagged_for_two(monkeypatch):
@@ -98,28 +93,29 @@ def sanitized(tmp_path_factory) -> tuple[Path, dict[str, str]]:
     return place, build_sanitized(place) or pytest.skip("this system's compiler has no sanitizers")
 
 
+def quietly(command: list[object], place: Path, env: dict[str, str]) -> str:
+    """What a command says that works out."""
+    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
 @pytest.mark.long
 def test_files_of_strangers_under_the_sanitizers(sanitized):
     """Refused, or used as the slow replay uses them, and nothing is read or written out of bounds: about a minute.
     `make soak SOAK="--only fuzz"` tries as many as one likes."""
-    place, env = sanitized
     cases = {"logs": 100, "importers": 20, "tokenizer_files": 10, "ranks": 10, "progress": 8, "ids": 10,
              "readers": 4, "runs": 6}  # fmt: skip
     for kind, number in cases.items():
         given = ("--only=fuzz", f"--case={kind}", f"--attempts={number}", "--seed=8000000")
-        command = [sys.executable, "-m", "tests.soak", *given]
-        done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        quietly([sys.executable, "-m", "tests.soak", *given], *sanitized)
 
 
 @pytest.mark.long
 def test_every_loop_under_the_sanitizers(sanitized):
     """No access out of bounds, no undefined behaviour, on whatever the tests of the core give it."""
-    place, env = sanitized
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", *CORE_TESTS]
-    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "[100%]" in done.stdout
+    assert "[100%]" in quietly(command, *sanitized)
 
 
 @pytest.fixture(scope="module")
@@ -135,35 +131,36 @@ def zig(tmp_path_factory) -> Path:
     return python
 
 
+def wheel_built_by(zig: Path, folder: Path, **more: str) -> tuple[str, dict[str, bytes]]:
+    """The name of a wheel, and its files."""
+    place = checkout(folder)
+    env = {key: value for key, value in os.environ.items() if key not in ("CC", "PYTHONPATH")} | more
+    quietly([zig, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"], place, env)
+    (path,) = (place / "dist").glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        return path.name, {name: wheel.read(name) for name in wheel.namelist()}
+
+
 @pytest.mark.long
 def test_zig_builds_where_no_compiler_is(zig, tmp_path):
     """With nothing on the path: the wheel for this system has a library that loads."""
-    place = checkout(tmp_path)
-    env = {key: value for key, value in os.environ.items() if key not in ("CC", "PYTHONPATH")} | {"PATH": ""}
-    command = [zig, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
-    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    with zipfile.ZipFile(next((place / "dist").glob("*.whl"))) as wheel:
-        library = wheel.extract("streambpe/core/_core.so", tmp_path / "out")
-    assert digest_in(Path(library)) == load_hook().digest()
+    _, files = wheel_built_by(zig, tmp_path, PATH="")
+    (tmp_path / "_core.so").write_bytes(files["streambpe/core/_core.so"])
+    loaded = ctypes.CDLL(str(tmp_path / "_core.so"))
+    loaded.core_digest.restype = ctypes.c_char_p
+    assert loaded.core_digest().decode() == load_hook().digest()
 
 
 @pytest.mark.long
 @pytest.mark.every(2)  # the C library of Windows takes zig minutes
-@pytest.mark.parametrize("target", ["linux-aarch64", "windows-x64", "macos-arm64"])
-def test_a_wheel_for_every_system(zig, target, tmp_path):
+@pytest.mark.parametrize(
+    ("target", "begins"), [("linux-aarch64", b"\x7fELF"), ("windows-x64", b"MZ"), ("macos-arm64", b"\xcf\xfa\xed\xfe")]
+)
+def test_a_wheel_for_every_system(zig, target, begins, tmp_path):
     """Of each system one of those that `make wheels` makes: its name says for what, and its library is of that
     system's format."""
-    place = checkout(tmp_path)
-    command = [zig, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"STREAMBPE_TARGET": target}
-    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    (path,) = (place / "dist").glob("*.whl")
-    assert path.name.endswith(f"-py3-none-{load_hook().TARGETS[target][1]}.whl")
-    with zipfile.ZipFile(path) as wheel:
-        library = wheel.read("streambpe/core/_core.so")
-        assert wheel.read("streambpe/core/_core.so.sha256")
-    begins = {"linux": b"\x7fELF", "macos": b"\xcf\xfa\xed\xfe", "windows": b"MZ"}[target.split("-")[0]]
-    assert library.startswith(begins)
-    assert load_hook().digest().encode() in library
+    name, files = wheel_built_by(zig, tmp_path, STREAMBPE_TARGET=target)
+    assert name.endswith(f"-py3-none-{load_hook().TARGETS[target][1]}.whl")
+    assert files["streambpe/core/_core.so.sha256"]
+    assert files["streambpe/core/_core.so"].startswith(begins)
+    assert load_hook().digest().encode() in files["streambpe/core/_core.so"]

@@ -30,10 +30,10 @@ from tests.train.test_deletions import RULES, TAUS, rule_of, slowly, told
 from tests.train.test_engine import LIMITS, for_engine
 
 
-def made(words, limit=1 << 24, **rule):
-    """A learner of these words over bytes."""
+def made(words, limit=1 << 24, tokens=BASE, **rule):
+    """A learner of these words over bytes, or other tokens."""
     learner = Learner(Rule(first_id=256, **rule), limit)
-    learner.add_tokens(BASE, np.ones(256, np.int64))
+    learner.add_tokens(tokens, np.ones(len(tokens), np.int64))
     flat = engine_words(words)
     learner.make_room(len(flat.symbols), len(flat.weights))
     learner.add_words(flat.symbols, flat.offsets, flat.weights, 2)
@@ -60,17 +60,6 @@ def small_index(rng):
     """Options with which pairs are counted again and again, and most of them are cold."""
     ratio, most = rng.choice([2, 3, 32, 128]), rng.choice([None, 1, 2, 5, 20])
     return {"hot_pairs": most, "floor_ratio": ratio, "candidates": rng.choice([1, 3, 2048])}
-
-
-def test_six_letters_by_hand():
-    """The example of learn.h: counts, ties to the lower ids, one event at a time."""
-    learner = made([(b"abcabd", 3), (b"bd", 4)])
-    assert events(learner.learn(1, 99)) == [(98, 100, 256, 7)]
-    assert events(learner.learn(1, 99)) == [(97, 98, 257, 3)]
-    learned = learner.learn(99, 99)
-    assert events(learned) == [(97, 256, 258, 3), (99, 258, 259, 3), (257, 259, 260, 3)]
-    assert learned.why == NONE_LEFT
-    assert learner.learn(1, 99).why == NONE_LEFT
 
 
 def test_every_rule_at_once_equals_one_merge_at_a_time():
@@ -138,45 +127,16 @@ def test_the_limit_is_kept_or_told():
     assert counted > 0
 
 
-def test_few_merges_need_few_pairs():
-    """90 000 pairs, of which some tie: as many are kept as the tokens that are wanted need, and then more."""
-    rng = np.random.default_rng(1)
-    pairs, weights = np.arange(90_000), rng.integers(1, 5_000, 90_000)
-    learner = Learner(Rule(first_id=300, ratio=1 << 40), 1 << 26)
-    learner.add_tokens([b"%d." % number for number in range(300)], np.ones(300, np.int64))
-    learner.make_room(180_000, 90_000)
-    symbols = np.stack((pairs // 300, pairs % 300), axis=1).astype(np.int32).ravel()
-    learner.add_words(symbols, np.arange(0, 180_001, 2), weights, 2)
-    best = np.lexsort((pairs, -weights))
-    for wanted, hot in ((500, 1 << 16), (80_000, 90_000)):
-        learned, refills = learner.learn(wanted, wanted), learner.figures.refills
-        some = best[:wanted] if wanted == 500 else best[500 : 500 + len(learned.n)]
-        assert learned.left.tolist() == (pairs[some] // 300).tolist()
-        assert learned.right.tolist() == (pairs[some] % 300).tolist()
-        assert learned.n.tolist() == weights[some].tolist()
-        assert learner.figures.hot <= hot
-        assert refills == 1 or wanted > 500
-
-
 def test_tables_of_tokens_grow_where_twice_as_much_is_too_much():
     """40 000 tokens are known, as in superwords from disk: what grows is a sixteenth then, not all or nothing."""
     contents = [b"%d." % number for number in range(40_000)]
-    pairs = [(number, number + 1) for number in range(0, 4_000, 2)]
-
-    def learner_of(limit):
-        learner = Learner(Rule(first_id=0), limit)
-        learner.add_tokens(contents, np.ones(len(contents), np.int64))
-        learner.make_room(2 * len(pairs), len(pairs))
-        symbols, offsets = np.array(pairs, np.int32).ravel(), np.arange(len(pairs) + 1) * 2
-        learner.add_words(symbols, offsets, np.full(len(pairs), 5), 2)
-        return learner
-
-    wide = learner_of(1 << 28)
+    words = [((number, number + 1), 5) for number in range(0, 4_000, 2)]
+    wide = made(words, 1 << 28, contents)
     limit = wide.figures.bytes * 3 // 2
-    wanted, tight = wide.learn(len(pairs), 1 << 30), learner_of(limit)
-    learned = tight.learn(len(pairs), 1 << 30)
+    tight = made(words, limit, contents)
+    wanted, learned = (learner.learn(len(words), 1 << 30) for learner in (wide, tight))
     assert events(learned) == events(wanted)
-    assert len(learned.id) == len(pairs) > 256
+    assert len(learned.id) == len(words) > 256
     assert wide.figures.most_bytes > limit >= tight.figures.most_bytes
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import get_args
 
@@ -65,13 +64,12 @@ def damaged(tmp_path: Path, lines: list[bytes]) -> Path:
 
 def test_a_log_reads_back_as_it_was_written(tmp_path):
     """Write, read, write again: equal objects and equal bytes."""
-    path = tmp_path / "model.events.jsonl"
+    path, again = tmp_path / "model.events.jsonl", tmp_path / "again.jsonl"
     digest = write_event_log(path, LOG)
     assert read_event_log(path) == LOG
-    again = tmp_path / "again.jsonl"
     assert write_event_log(again, read_event_log(path)) == digest == events_digest(LOG.events)
     assert again.read_bytes() == path.read_bytes()
-    assert sorted(os.listdir(tmp_path)) == ["again.jsonl", "model.events.jsonl"]  # no temporary file stays
+    assert {*tmp_path.iterdir()} == {path, again}  # no temporary file stays
 
 
 def test_the_bytes_are_ascii_and_do_not_depend_on_the_order_options_were_given(lines):
@@ -99,6 +97,7 @@ def test_the_document_shows_a_real_log(tmp_path):
     assert len(log.events) == 3
 
 
+FEW = st.sampled_from([0, 1, 2, 4])
 IDS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 8, 2**31, 2**63 - 1])
 
 
@@ -120,9 +119,7 @@ def first_wrong(events) -> int | None:
 @given(
     st.lists(
         st.builds(merge_event, IDS, IDS, IDS, st.just(1))
-        | st.builds(
-            merge_event, st.sampled_from([0, 1, 4]), st.sampled_from([1, 2]), st.sampled_from([4, 5]), st.just(1)
-        )
+        | st.builds(merge_event, FEW, FEW, st.sampled_from([4, 5]), st.just(1))
         | st.builds(supermerge_event, IDS, IDS, IDS, st.just(1))
         | st.builds(delete_event, IDS, st.lists(IDS, min_size=2, max_size=3), st.just(1)),
         max_size=6,
@@ -170,10 +167,7 @@ def test_a_file_that_is_not_whole_is_refused(tmp_path, lines, change, message):
         (b'{"op":"split","id":1,"into":[2,3],"n":4}', r"line 3: .*Invalid value 'split' - at `\$\.op`"),
         (b'{"op":"merge","left":257,"right":99,"id":258}', "line 3: .*missing required field `n`"),
         (b'{"op":"merge","left":257,"right":99,"id":258,"n":1.5}', r"line 3: .*got `float` - at `\$\.n`"),
-        (
-            b'{"op":"merge","left":257,"right":99,"id":258,"n":9223372036854775808}',
-            r"line 3: .*<= 9223372036854775807 - at `\$\.n`",
-        ),
+        (b'{"op":"merge","left":257,"right":99,"id":258,"n":9223372036854775808}', "line 3: .*<= 9223372036854775807"),
         (b'{"op":"merge","left":256,"right":99,"id":258,"n":11}', "line 3: uses id 256"),  # a stop word
         (b'{"op":"merge","left":257,"right":99,"id":260,"n":11}', "line 3: makes id 260; the next new id is 258"),
         (b'{"op":"delete","id":97,"into":[1,2],"n":11}', "line 3: deletes id 97"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, events_for_size, sizes_after, steps
-from tests.oracles import as_model, train_boundless, train_words
-from tests.oracles.replay import decode_bytes, encode_chunk, encode_chunks, to_model_ids
+from tests.oracles import Training, as_model, train_boundless, train_words
+from tests.oracles.replay import decode_bytes, encode_chunk, encode_chunks
 from tests.samples import documents, word_counts
 from tests.tiers import examples
 from tests.train.test_reference import boundless_options, deletion_rules
@@ -55,15 +55,6 @@ def test_events_are_replayed_as_the_document_says(events, chunks, tokens):
     """By the slow judge, which all other tests believe."""
     m = model(*events, stop_words=(StopWord(256, b"stop"),) if events is BESIDE else ())
     assert spelled(m, encode_chunks(m, chunks.encode().split())) == tokens.encode().split()
-
-
-def test_no_token_and_no_merge_is_kept_for_the_garbage_collector():
-    """There are as many as ids, and none can be part of a cycle: a full collection must not look at each."""
-    m = model(*(merge_event(A, byte, 256 + byte, 1) for byte in range(256)))
-    gc.collect()  # which is how Python finds out that tuples of numbers cannot either
-    assert len(m.vocabulary.tokens) == 512
-    assert not any(map(gc.is_tracked, m.vocabulary.tokens))
-    assert not any(map(gc.is_tracked, m.merges.values()))
 
 
 words_and_rules = st.fixed_dictionaries(
@@ -110,14 +101,6 @@ def test_model_ids_are_dense_and_follow_the_latest_birth():
     assert decode_bytes(first, [0, 99, 1]) == b"<s>a</s>"
 
 
-def test_ids_start_where_the_alphabet_starts():
-    """With ids = byte + 1, model ids leave 0 free as well."""
-    alphabet = bytes_alphabet(first_id=1)
-    m = Model(EventLog(Header(alphabet.to_header()), (merge_event(98, 99, 257, 3),)))
-    assert to_model_ids(m, encode_chunk(m, b"ab")) == [257]
-    assert decode_bytes(m, [1, 257]) == b"\x00ab"
-
-
 def test_a_size_counts_finished_steps():
     """A merge and its deletions are one step: a size passed inside a step and lost again is not reached."""
     events = [
@@ -136,26 +119,25 @@ def test_a_size_counts_finished_steps():
         events_for_size(header, events, 255)
 
 
-@given(word_counts, st.integers(1, 15), st.integers(0, 15), words_and_rules)
-def test_a_cut_model_is_the_model_trained_at_that_size(words, small, more, rules):
-    """Cutting N ids from a larger training gives the training that stopped at N."""
-    size = 256 + len(rules["stop_words"]) + small
-    stopped = train_words(words, BYTES, size, **rules)
-    longer = train_words(words, BYTES, size + more, **rules)
+def check_cut(train: Callable[..., Training], text: Any, options: dict[str, Any], small: int, more: int) -> None:
+    """A larger training, cut where the smaller one stopped, is the smaller one."""
+    size = 256 + len(options["stop_words"]) + small
+    stopped = train(text, BYTES, size, **options)
     if stopped.target_reached:
-        full = as_model(longer)
+        full = as_model(train(text, BYTES, size + more, **options))
         cut = events_for_size(full.header, full.events, size)
         assert list(full.events[:cut]) == stopped.events
         assert Model(EventLog(full.header, full.events), size).n_vocab == stopped.size
 
 
+@given(word_counts, words_and_rules, st.integers(1, 15), st.integers(0, 15))
+def test_a_cut_model_is_the_model_trained_at_that_size(words, rules, small, more):
+    """Cutting N ids from a larger training gives the training that stopped at N."""
+    check_cut(train_words, words, rules, small, more)
+
+
 @examples(200)
-@given(documents, st.integers(1, 15), st.integers(0, 15), boundless_options)
-def test_a_cut_superword_model_is_the_one_trained_at_that_size(documents, small, more, options):
+@given(documents, boundless_options, st.integers(1, 15), st.integers(0, 15))
+def test_a_cut_superword_model_is_the_one_trained_at_that_size(documents, options, small, more):
     """The superwords of a larger training begin as those of the smaller one."""
-    size = 256 + len(options["stop_words"]) + small
-    stopped = train_boundless(documents, BYTES, size, **options)
-    longer = as_model(train_boundless(documents, BYTES, size + more, **options))
-    if stopped.target_reached:
-        cut = events_for_size(longer.header, longer.events, size)
-        assert list(longer.events[:cut]) == stopped.events
+    check_cut(train_boundless, documents, options, small, more)

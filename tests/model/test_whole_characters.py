@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet, utf8_alphabet
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.model.vocabulary import Token
 from streambpe.model.whole_characters import whole_characters
@@ -44,6 +42,7 @@ def test_bytes_equal_the_slow_predicate(alphabet, left, right):
     a, b = byte_token(alphabet, bytes(left)), byte_token(alphabet, bytes(right))
     states = [rule.state(token.base, alphabet.first_id) for token in (a, b)]
     assert rule.allowed[states[0], states[1]] == whole_characters_bytes(a, b)
+    assert rule.merged[states[0], states[1]] == rule.state(a.base + b.base, alphabet.first_id)
 
 
 @given(some_symbols, some_symbols)
@@ -53,25 +52,10 @@ def test_script_equals_the_slow_predicate(left, right):
     slow = whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
     states = [rule.state(base, 1) for base in (left, right)]
     assert rule.allowed[states[0], states[1]] == slow(script_token(left), script_token(right))
+    assert rule.merged[states[0], states[1]] == rule.state(left + right, 1)
     if max(left + right) < FIRST_ESCAPE:
         small = whole_characters(script_alphabet("drop"))
         states = [small.state(base, 1) for base in (left, right)]
         assert small.allowed[states[0], states[1]] == whole_characters_script(INDEX_SYMBOLS)(
             script_token(left), script_token(right)
         )
-
-
-@pytest.mark.parametrize("alphabet", [bytes_alphabet(), utf8_alphabet(), script_alphabet()], ids=lambda a: a.kind)
-def test_states_are_closed_under_merging(alphabet):
-    """However a sequence is put together, pair by pair, its state is the same. 3 000 sequences, random trees."""
-    rule = whole_characters(alphabet)
-    rng = random.Random(1)
-    some = [1, 40, 1449, 1550, *(FIRST_ESCAPE + byte for byte in b"a\x80\xc3\xee\xf4")]
-    pool = some if alphabet.kind == "script" else range(len(alphabet))
-    for _ in range(3000):
-        base = rng.choices(pool, k=rng.randint(1, 9))
-        parts = [int(rule.base_states[number - alphabet.first_id]) for number in base]
-        while len(parts) > 1:
-            at = rng.randrange(len(parts) - 1)
-            parts[at : at + 2] = [int(rule.merged[parts[at], parts[at + 1]])]
-        assert parts == [rule.state(base, alphabet.first_id)]

@@ -7,17 +7,18 @@ import importlib.util
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
@@ -35,9 +36,8 @@ from streambpe.train.commands import train
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count
 from tests.runners import tasks
-from tests.runs import ROOT, cli
+from tests.runs import ROOT, cli, cli_killed
 from tests.samples import sample_text, written
-from tests.tiers import LONG, long
 from tests.train.counting.counted import THREADS, counted, everything, write_lines
 
 MB = 10**6
@@ -52,30 +52,22 @@ real = pytest.mark.skipif(
 
 
 def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.txt").write_text("a few words of text", encoding="utf-8")
-    train(tmp_path / "model", [str(tmp_path / "a.txt")], vocab_size=260)
+    text, new = written(tmp_path / "a.txt", "a few words of text"), tmp_path / "new.npy"
+    train(tmp_path / "model", [str(text)], vocab_size=260)
     monkeypatch.setattr(ray.importlib.util, "find_spec", lambda name: None)
-    for command in (
-        ("count", tmp_path / "run", tmp_path / "a.txt"),
-        ("train", tmp_path / "run", tmp_path / "a.txt"),
-        ("plan", tmp_path / "a.txt"),
-        ("encode", tmp_path / "model", tmp_path / "a.txt", "-o", tmp_path / "run"),
-    ):
-        made = [str(part) for part in command]
-        if command[0] == "encode":
-            made[-1] += ".npy"
-        refused = cli(*made, "--engine", "ray", expect=2)
+    encode = ("encode", tmp_path / "model", text, "-o", new)
+    for command in (("count", new, text), ("train", new, text), ("plan", text), encode):
+        refused = cli(*command, "--engine", "ray", expect=2)
         assert "pip install 'streambpe[ray]' installs it. Nothing was changed." in refused.stderr
-        assert not list(tmp_path.glob("run*"))
+        assert not new.exists()
 
 
 def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a few words of text", encoding="utf-8")
-    run = tmp_path / "run"
-    refused = cli("count", run, tmp_path / "a.txt", "--address", "auto", expect=2)
+    run, text = tmp_path / "run", written(tmp_path / "a.txt", "a few words of text")
+    refused = cli("count", run, text, "--address", "auto", expect=2)
     assert "--address auto names a Ray cluster, but --engine is threads" in refused.stderr
     with pytest.raises(UsageError, match="run the command on a node of the cluster"):
-        count(run, [str(tmp_path / "a.txt")], engine="ray", address="ray://host:10001")
+        count(run, [str(text)], engine="ray", address="ray://host:10001")
     assert not run.exists()
 
 
@@ -93,8 +85,7 @@ def test_tasks_of_a_node_fit_its_memory(nodes: list[int], memory: int, wanted: t
     asked = Needs(Resources(memory * MB, 2), 100 * MB, 50 * MB, Path("/shared"))
     room = room_on(nodes, asked)
     assert (room.cpus, room.workers) == wanted
-    at_a_time = max(nodes) // room.cpus
-    assert at_a_time * (room.memory_bytes + RAY_WORKER_BYTES) <= (memory - 100) * MB
+    assert max(nodes) // room.cpus * (room.memory_bytes + RAY_WORKER_BYTES) <= (memory - 100) * MB
 
 
 def test_a_cluster_without_room_is_refused() -> None:
@@ -141,7 +132,6 @@ def short() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
     yield folder
     _wait_for(lambda: not _at_work(folder))
-    assert not _at_work(folder)
     assert not list(folder.iterdir()), "its temporary folder is gone"
     folder.rmdir()
 
@@ -168,7 +158,8 @@ def _at_work(folder: Path) -> list[psutil.Process]:
 
 def _wait_for(there: Callable[[], object], seconds: float = 120) -> None:
     give_up = time.monotonic() + seconds
-    while not there() and time.monotonic() < give_up:
+    while not there():
+        assert time.monotonic() < give_up
         time.sleep(0.05)
 
 
@@ -212,14 +203,8 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize(
-    ("workers", "place"),
-    [
-        pytest.param(1, "", marks=[pytest.mark.long] if LONG else []),  # in make test too, where Ray is
-        long(4, "attempt-0-written"),
-        long(2, "attempt-0-committed"),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("workers", "place"), [(1, ""), (4, "attempt-0-written"), (2, "attempt-0-committed")])
 def test_ray_counts_what_threads_count_though_workers_are_killed(
     tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch, workers: int, place: str
 ) -> None:
@@ -236,13 +221,8 @@ def test_ray_counts_what_threads_count_though_workers_are_killed(
 @pytest.mark.long
 def test_the_coordinator_is_killed_and_nothing_is_left_at_work(tmp_path: Path, corpus: Path, short: Path) -> None:
     expected = counted(tmp_path / "threads", corpus, THREADS)
-    run = tmp_path / "run"
-    killed = subprocess.run(
-        [sys.executable, "-m", "streambpe", "count", run, corpus, "--engine", "ray", "--threads", "2",
-         "--memory", "800MB", "--temp-dir", short],
-        env={**os.environ, "STREAMBPE_FAILPOINT": "task-done"}, capture_output=True,
-    )  # fmt: skip
-    assert killed.returncode == -signal.SIGKILL
+    run, where = tmp_path / "run", ("--engine", "ray", "--threads", "2", "--memory", "800MB", "--temp-dir", short)
+    cli_killed("task-done", "count", run, corpus, *where)
     _wait_for(lambda: not _at_work(short) and not list(short.iterdir()))
     assert counted(run, corpus, replace(THREADS, temp_dir=short)) == expected
 
@@ -260,23 +240,21 @@ def test_the_command_and_its_tasks_keep_the_memory_they_promise(tmp_path: Path, 
     command = [sys.executable, "-m", "streambpe", "train", tmp_path / "run", source, "--vocab-size", "3000",
                "--superwords", "boundless", "--engine", "ray", "--threads", "2", "--memory", str(limit),
                "--temp-dir", short]  # fmt: skip
-    most: dict[str, int] = {}
+    most = Counter[str]()
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         while process.poll() is None:
-            for name, size in _taken(process.pid).items():
-                most[name] = max(most.get(name, 0), size)
+            most |= _taken(process.pid)
             time.sleep(0.2)
         assert process.stderr is not None
         assert process.returncode == 0, process.stderr.read()
-    print({name: f"{size / MB:.0f} MB" for name, size in most.items()})
     assert most["workers"] > 100 * MB, "they were seen"
     assert most["command and workers"] <= limit
     assert most["Ray"] <= 600 * MB
 
 
-def _taken(pid: int) -> dict[str, int]:
+def _taken(pid: int) -> Counter[str]:
     """PSS by who takes it."""
-    taken = {"command": 0, "workers": 0, "Ray": 0}
+    taken = Counter[str]()
     with contextlib.suppress(psutil.Error):
         top = psutil.Process(pid)
         for process in [top, *top.children(recursive=True)]:
@@ -285,7 +263,7 @@ def _taken(pid: int) -> dict[str, int]:
                 is_task = command and command[0].startswith("ray::")
                 name = "command" if process.pid == pid else "workers" if is_task else "Ray"
                 taken[name] += process.memory_full_info().pss
-    return {**taken, "command and workers": taken["command"] + taken["workers"]}
+    return taken + Counter({"command and workers": taken["command"] + taken["workers"]})
 
 
 @real
@@ -295,18 +273,12 @@ def test_training_and_encoding_on_ray(
 ) -> None:
     """The bytes that threads make; and one Ray for all questions of a training."""
     models, ids = [], []
-    started: list[ray.RayDriver] = []
-
-    class Noted(ray.RayDriver):
-        def __init__(self, wanted: Needs) -> None:
-            started.append(self)
-            super().__init__(wanted)
-
-    monkeypatch.setattr(ray, "RayDriver", Noted)
+    started = mock.Mock(wraps=ray.RayDriver)
+    monkeypatch.setattr(ray, "RayDriver", started)
     for resources in (THREADS, replace(ON_RAY, temp_dir=short, memory_bytes=1200 * MB)):
         run = tmp_path / resources.engine
         train(run, [str(corpus)], resources=resources, vocab_size=1500, superwords="uw", pattern="superbpe1")
-        assert len(started) == (resources is not THREADS)
+        assert started.call_count == (resources is not THREADS)
         encode_corpus(Tokenizer(run), [str(corpus)], run / "ids.npy", resources=resources)
         models.append((run / "model.events.jsonl").read_bytes())
         ids.append((run / "ids.npy").read_bytes())

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
-from collections import Counter
-from pathlib import Path
 
 import pytest
 import regex
 
-from streambpe.errors import RunMismatch, UsageError
+from streambpe.errors import UsageError
 from streambpe.resources import Resources
 from streambpe.sources.samples import capped
 from streambpe.sources.source import Block, BlockText, Source
-from streambpe.store.exchange import merge_counts
-from streambpe.store.run import Run
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 from streambpe.text.prepare import is_stable, prepare
 from streambpe.train.commands import train
-from streambpe.train.counting import sizes, spread
-from streambpe.train.counting.count import count, count_from_iterator, resume_count
-from streambpe.train.counting.take_back import take_back
+from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
-from tests.oracles.tables import check
-from tests.runners.tasks import instead_of_ray
-from tests.runs import cli_killed, log_of, rows, small_blocks
+from tests.runs import log_of
 from tests.samples import natural_text
-from tests.sources.test_samples import as_jsonl, write_records
 from tests.tiers import share
 
 ONE = Resources(400 * 10**6, 1, engine="threads")
@@ -102,112 +91,13 @@ def test_a_document_whose_last_piece_holds_no_text_is_cut_once(tmp_path):
 
 
 def documents(seed: int, many: int) -> list[str]:
-    """Documents that files can hold, one a line; some are long."""
+    """Documents without line breaks; some are long."""
     rng = random.Random(seed)
     words = natural_text(seed, 30_000).split()
     return [
         " ".join(rng.choices(words, k=rng.choice([1, 5, 60, 900]))) + rng.choice(["", "é東 words", " " + "x" * 90])
         for _ in range(many)
     ]
-
-
-def write(folder: Path, texts: list[str]) -> list[str]:
-    """The same documents in every kind of file; the last ones are each a file, with bytes that are no UTF-8."""
-    folder.mkdir()
-    fifth = len(texts) // 5
-    lines, jsonl, table, csv, whole = (texts[i * fifth : (i + 1) * fifth] for i in range(5))
-    (folder / "a.jsonl").write_text(as_jsonl(lines))
-    write_records(folder, jsonl, table, csv)
-    for number, text in enumerate(whole):
-        raw = ("\ufeff" * (number % 2) + text).encode().replace(b" the ", b" th\xf0\x9f ")
-        name, raw = (f"{number}.txt", raw) if number % 3 else (f"{number}.txt.gz", gzip.compress(raw))
-        (folder / name).write_bytes(raw)
-        texts[4 * fifth + number] = text.replace(" the ", " th\ufffd ")
-    del texts[5 * fifth :]
-    return [str(path) for path in sorted(folder.iterdir())]
-
-
-def counted(run: Path) -> tuple[dict[str, int], tuple[object, ...]]:
-    sums = "SELECT sum(documents), sum(text_bytes), sum(cut_documents), sum(cut_bytes) FROM source_files"
-    return dict(rows(run, "SELECT chunk, n FROM chunk_counts")), tuple(map(int, rows(run, sums)[0]))
-
-
-def expected(pattern: Pattern, texts: list[str], cap: int) -> tuple[dict[str, int], tuple[object, ...]]:
-    first = [beginning(pattern, text, cap) for text in texts]
-    chunks = Counter(chunk for text in first for chunk in split_text(pattern, text))
-    kept, all_of_it = (sum(len(text.encode()) for text in some) for some in (first, texts))
-    return dict(chunks), (len(texts), kept, sum(map(str.__ne__, texts, first)), all_of_it - kept)
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize("name", ["gpt4o", "superbpe2", "whitespace"])
-@pytest.mark.parametrize("cap", [40, 700, 3000])
-def test_every_kind_of_file_in_blocks_of_any_size(tmp_path, monkeypatch, name, cap):
-    """Files that are one document come in pieces, which other threads count."""
-    texts = documents(cap, 60)
-    files = write(tmp_path / "in", texts)
-    want = expected(PATTERNS[name], texts, cap)
-    how = {"document_cap": cap, "pattern": name, "bad_utf8": "replace"}
-    result = count(tmp_path / "run", files, resources=ONE, **how)
-    assert counted(tmp_path / "run") == want
-    assert (result.cut_documents, result.cut_bytes) == want[1][2:]
-    assert any(f"cut at --document-cap {cap}" in warning for warning in result.warnings)
-    (tmp_path / "lines.txt").write_text("".join(text + "\n" for text in texts))
-    small_blocks(monkeypatch, 600)
-    count(tmp_path / "lines", [str(tmp_path / "lines.txt")], lines=True, resources=ONE, **how)
-    assert counted(tmp_path / "lines") == want
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 700)
-    count(tmp_path / "small", files, resources=Resources(400 * 10**6, 3, engine="threads"), **how)
-    assert counted(tmp_path / "small") == want
-
-
-@pytest.mark.long
-def test_shards_tasks_kills_and_taking_back(tmp_path, monkeypatch):
-    """Each counts the same beginnings; sequences hold them; the RUN keeps its cap."""
-    texts, cap = documents(8, 80), 500
-    files = write(tmp_path / "in", texts)
-    want = expected(PATTERNS["gpt4o"], texts, cap)
-    how = {"document_cap": cap, "bad_utf8": "replace"}
-    for k in (1, 2):
-        count(tmp_path / f"s{k}", files, shard=f"{k}/2", sequences=True, resources=ONE, **how)
-    merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
-    assert counted(tmp_path / "all") == want
-    assert check(tmp_path / "all", resources=ONE, sources=True) == []
-    instead_of_ray(monkeypatch)
-    monkeypatch.setattr(spread, "_LEAST_TASK", 2000)
-    count(tmp_path / "two", files, resources=Resources(10**9, 2, engine="ray"), **how)
-    assert counted(tmp_path / "two") == want
-    cli_killed(
-        "part-committed", "count", tmp_path / "killed", tmp_path / "in", "--document-cap", cap, "--bad-utf8", "replace"
-    )
-    resume_count(tmp_path / "killed", resources=ONE)
-    assert counted(tmp_path / "killed") == want
-    left = [path for path in files if not path.endswith("/1.txt")]
-    count(tmp_path / "left", left, resources=ONE, **how)
-    take_back(tmp_path / "two", [str(tmp_path / "in" / "1.txt")], resources=ONE)
-    assert counted(tmp_path / "two") == counted(tmp_path / "left")
-    with pytest.raises(RunMismatch, match="--document-cap 500, not 600"):
-        count(tmp_path / "all", files, document_cap=600, resources=ONE)
-    count(tmp_path / "whole", files[:1], resources=ONE)
-    with pytest.raises(RunMismatch, match="--document-cap none, not 600"):
-        count(tmp_path / "whole", files, document_cap=600, resources=ONE)
-
-
-@pytest.mark.long
-def test_superwords_of_capped_documents(tmp_path):
-    """Are those of these documents; the header has the cap."""
-    texts = documents(3, 120)
-    (tmp_path / "a.jsonl").write_text(as_jsonl(texts))
-    first = [beginning(PATTERNS["gpt4o"], text, 300) for text in texts]
-    (tmp_path / "b.jsonl").write_text(as_jsonl(first))
-    options = {"superwords": "boundless", "vocab_size": 400, "resources": ONE, "pattern": "gpt4o"}
-    train(tmp_path / "run", [str(tmp_path / "a.jsonl")], document_cap="300", **options)
-    train(tmp_path / "want", [str(tmp_path / "b.jsonl")], **options)
-    assert log_of(tmp_path / "run").events == log_of(tmp_path / "want").events
-    assert log_of(tmp_path / "run").header.config["document_cap"] == 300
-    assert "document_cap" not in log_of(tmp_path / "want").header.config
-    assert "document-cap = 300" in (tmp_path / "run" / "train.toml").read_text()
-    assert json.loads(Run(tmp_path / "run").facts()["config"])["document_cap"] == 300
 
 
 @pytest.mark.long

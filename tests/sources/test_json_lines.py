@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 
 import pytest
 import regex
@@ -13,7 +12,7 @@ from streambpe.core.binding import JsonLines
 from streambpe.errors import SourceError
 from streambpe.sources.decode import block_text
 from streambpe.sources.json_lines import BadLine, read_line
-from streambpe.sources.source import BadUtf8, Block, Source
+from streambpe.sources.source import Block, Source
 from tests.tiers import seeds
 
 # what strings are made of here, good and bad
@@ -133,19 +132,3 @@ def test_long_strings(size: int, character: str) -> None:
         data = json.dumps({"before": text[:99], "text": text}, ensure_ascii=escaped).encode()
         documents, stopped, *many = JsonLines(data, b"text").read(0)
         assert (documents, stopped, many) == (text.encode() + b"\xff", len(data), [1, 0])
-
-
-def text_of(data: bytes, bad_utf8: BadUtf8, column: str = "text") -> Callable[[], object]:
-    block = Block(Source("in", "jsonl", column, is_stdin=True), 0, len(data), data, True)
-    return lambda: block_text(block, bad_utf8, "error")
-
-
-def test_documents_keep_their_order_around_lines_that_the_core_leaves() -> None:
-    data = b'{"text":"1"}\n{"text":"\\ud800 2"}\n\x0b\n{"text":null}\n{"text":"3"}\n{"text":"4\\udfff"}\n{"text":"5"}'
-    made = text_of(data, "replace")()
-    assert made.text.split(b"\xff") == [b"1", "\ufffd 2".encode(), b"3", "4\ufffd".encode(), b"5", b""]
-    assert (made.documents, made.nulls, made.bad_utf8, made.bad_lines) == (5, 1, 2, 0)
-    with pytest.raises(SourceError, match=r"document 1 after position 0 holds the lone surrogate U\+D800"):
-        text_of(data, "error")()
-    with pytest.raises(SourceError, match="line 8 is not JSON"):
-        text_of(data + b"\nx", "replace")()

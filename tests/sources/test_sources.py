@@ -9,6 +9,7 @@ import json
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,6 +38,7 @@ GPT4O = find_pattern("gpt4o")
 NONE = find_pattern("none")
 TINY, WHOLE = 64, 1 << 24
 FORMATS = ["txt", "lines", "jsonl", "csv", "parquet"]
+COMPRESSED = [(kind, suffix) for kind in FORMATS if kind != "parquet" for suffix in (".gz", ".zst")]
 TEXTS = [
     "The first document, with several words in it.",
     "",
@@ -56,8 +58,7 @@ TEXTS = [
 def write(path: Path, texts: list[str], kind: str) -> Path:
     """A file of documents in one format; compressed if its name says so."""
     if kind == "parquet":
-        pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), path, row_group_size=3)
-        return path
+        return file_of(path, {"id": range(len(texts)), "text": texts}, row_group_size=3)
     out = io.StringIO()
     if kind == "txt":
         out.write("".join(texts))
@@ -79,6 +80,15 @@ def write(path: Path, texts: list[str], kind: str) -> Path:
     return path
 
 
+def file_of(path: Path, content: bytes | dict[str, Any], **how: Any) -> Path:
+    """A file of these bytes, or a Parquet file of these columns."""
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        pq.write_table(pa.table(content), path, **how)
+    return path
+
+
 def expected_documents(texts: list[str], kind: str) -> list[str]:
     """The same documents by the definition of each format."""
     if kind == "txt":
@@ -95,6 +105,12 @@ def source_of(path: Path, kind: str = "auto", column: str = "text") -> Source:
         in_part=True,
     )
     return source
+
+
+def source_with(folder: Path, texts: list[str], kind: str, compression: str = "") -> Source:
+    """A source with these documents."""
+    suffix = "txt" if kind == "lines" else kind
+    return source_of(write(folder / f"a.{suffix}{compression}", texts, kind), kind)
 
 
 def blocks_of(source: Source, block_bytes: int, policy: str = "replace", pattern=GPT4O) -> list[BlockText]:
@@ -119,17 +135,13 @@ def read(source: Source, block_bytes: int = TINY, policy: str = "replace", patte
     return documents
 
 
-@pytest.mark.parametrize("compression", ["", ".gz", ".zst"])
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("block_bytes", [1, 3, TINY, 150, WHOLE])
-def test_where_a_file_is_split_never_shows(tmp_path, kind, compression, block_bytes):
+@pytest.mark.parametrize(("kind", "compression"), [*((kind, "") for kind in FORMATS), *COMPRESSED])
+def test_where_a_file_is_split_never_shows(tmp_path, kind, compression):
     """Documents are the same whatever the size of a block, in every format, compressed or not."""
-    if kind == "parquet" and compression:
-        pytest.skip("Parquet compresses its own columns")
-    suffix = "txt" if kind == "lines" else kind
-    path = write(tmp_path / f"a.{suffix}{compression}", TEXTS, kind)
+    source = source_with(tmp_path, TEXTS, kind, compression)
     expected = [split_text(GPT4O, text) for text in expected_documents(TEXTS, kind)]
-    assert read(source_of(path, kind), block_bytes) == expected
+    for block_bytes in (1, 3, TINY, 150, WHOLE):
+        assert read(source, block_bytes) == expected
 
 
 @pytest.mark.every(4)
@@ -139,11 +151,10 @@ def test_hostile_documents_survive_every_format(tmp_path, kind, name):
     """Seeded hostile documents come back chunk for chunk through tiny blocks, under patterns of each kind."""
     rng = random.Random(f"{kind} {name}")
     pattern = find_pattern(name)
-    for turn in range(6):
+    for _ in range(6):
         texts = [random_text(rng, rng.choice([0, 1, 10, 80])).replace("\ufeff", "") for _ in range(8)]
-        path = write(tmp_path / f"{turn}.{'txt' if kind == 'lines' else kind}", texts, kind)
         expected = [split_text(pattern, text) for text in expected_documents(texts, kind)]
-        assert read(source_of(path, kind), rng.choice([7, TINY, 200]), pattern=pattern) == expected
+        assert read(source_with(tmp_path, texts, kind), rng.choice([7, TINY, 200]), pattern=pattern) == expected
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -151,8 +162,7 @@ def test_hostile_documents_survive_every_format(tmp_path, kind, name):
 def test_going_on_from_any_gap(tmp_path, kind, seed):
     """Blocks read before and the gaps between them, read later, are together the source, once."""
     rng = random.Random(f"gaps {kind} {seed}")
-    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", TEXTS * 3, kind)
-    source = source_of(path, kind)
+    source = source_with(tmp_path, TEXTS * 3, kind)
     unbroken = list(Reader(GPT4O, TINY, 1 << 26).blocks(source))
     kept = [block for block in unbroken if rng.random() < 0.5]
     done = [(block.start_at, block.stop_at) for block in kept]
@@ -173,8 +183,7 @@ def test_going_on_from_any_gap(tmp_path, kind, seed):
 @pytest.mark.parametrize("kind", ["lines", "jsonl", "csv", "txt"])
 def test_a_source_whose_last_block_is_missing_can_be_finished(tmp_path, kind):
     """If all bytes but the end of the source were recorded before, going on records the end, once."""
-    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", ["one two three four"] * 8, kind)
-    source = source_of(path, kind)
+    source = source_with(tmp_path, ["one two three four"] * 8, kind)
     blocks = list(Reader(GPT4O, TINY, 1 << 26).blocks(source))
     for kept in range(len(blocks)):
         done = [(block.start_at, block.stop_at) for block in blocks[:kept]]
@@ -184,14 +193,6 @@ def test_a_source_whose_last_block_is_missing_can_be_finished(tmp_path, kind):
 
 
 # A8, sentence by sentence
-
-
-def test_lines_split_at_line_feeds_only(tmp_path):
-    """A carriage return and every other line break stay in the document; empty lines are skipped."""
-    path = written(tmp_path / "a.txt", "one\r\n\n\n\rtwo\x0b\x85\u2028three\r\r\n\r\nlast".encode())
-    for block_bytes in (1, 5, WHOLE):
-        found = read(source_of(path, "lines"), block_bytes, pattern=NONE)
-        assert found == [["one\r"], ["\rtwo\x0b\x85\u2028three\r\r"], ["\r"], ["last"]]
 
 
 @pytest.mark.parametrize(
@@ -206,10 +207,10 @@ def test_without_text(tmp_path, content, kind, documents):
 @pytest.mark.parametrize("kind", ["txt", "lines", "jsonl", "csv"])
 def test_one_leading_bom_is_dropped_and_counted(tmp_path, kind):
     """The byte order mark at the start of a file is no text; the same character elsewhere is."""
-    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", ["x\ufeffy", "\ufeffz"], kind)
+    path = Path(source_with(tmp_path, ["x\ufeffy", "\ufeffz"], kind).path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    source = source_of(path, kind)
     for block_bytes in (1, 2, TINY, WHOLE):
-        source = source_of(path, kind)
         assert sum(block.boms for block in blocks_of(source, block_bytes)) == 1
         expected = [split_text(NONE, text) for text in expected_documents(["x\ufeffy", "\ufeffz"], kind)]
         assert read(source, block_bytes, pattern=NONE) == expected
@@ -219,11 +220,15 @@ def test_nulls_are_skipped_and_counted(tmp_path):
     """A null in jsonl, Parquet or an iterator is no document; how many there were is kept."""
     values = ["a", None, "", None, "b"]
     path = written(tmp_path / "a.jsonl", "".join(json.dumps({"text": v}) + "\n" for v in values))
-    pq.write_table(pa.table({"text": values}), tmp_path / "a.parquet", row_group_size=2)
-    for source in (source_of(path), source_of(tmp_path / "a.parquet"), Source("it", "iterator", texts=values)):
+    table = file_of(tmp_path / "a.parquet", {"text": values}, row_group_size=2)
+    for source in (source_of(path), source_of(table), Source("it", "iterator", texts=values)):
         for block_bytes in (1, WHOLE):
             assert read(source, block_bytes) == [["a"], [], ["b"]]
             assert sum(block.nulls for block in blocks_of(source, block_bytes)) == 2
+
+
+DEEP = 100_000  # Python 3.12 and later read 1 000 brackets
+NESTED = ("%s1%s", '{"text": "a", "x": %s1%s}', '{"text": %s1%s}', '{"text": "\\ud800", "x": %s1%s}')
 
 
 @pytest.mark.parametrize(
@@ -240,8 +245,10 @@ def test_nulls_are_skipped_and_counted(tmp_path):
         ("{}", " has no field 'text'"),
         ('{"text": "tab\there"}', " is not JSON"),
         ("\x00", " is not JSON"),
-        ("[" * 100_000, " has brackets nested"),
+        *((line % ("[" * DEEP, "]" * DEEP), " has brackets nested") for line in NESTED),
+        *((line % ('{"a":' * DEEP, "}" * DEEP), " has brackets nested") for line in NESTED),
     ],
+    ids=lambda text: text[:40],
 )
 @pytest.mark.parametrize("block_bytes", [1, WHOLE])
 def test_lines_that_hold_no_text_are_errors(tmp_path, line, message, block_bytes):
@@ -260,25 +267,19 @@ def test_lone_surrogates_fall_under_bad_utf8(tmp_path, policy, expected, block_b
     for source in (source_of(tmp_path / "a.jsonl"), iterator):
         assert read(source, block_bytes, policy, NONE) == [[expected], ["😀"]]
         assert sum(block.bad_utf8 for block in blocks_of(source, block_bytes, policy)) == 3
-        with pytest.raises(SourceError, match=r"lone surrogate U\+D800"):
+        with pytest.raises(SourceError, match=r"document 0 after position 0 holds the lone surrogate U\+D800"):
             read(source, block_bytes, "error")
 
 
 def test_json_fields_may_be_named_in_the_argument(tmp_path):
-    """FILE.jsonl:FIELD reads that field; a file whose own name has a colon is still a file."""
+    """FILE.jsonl:FIELD reads that field, of each file only one; a file whose own name has a colon is still a file."""
     path = written(tmp_path / "a.jsonl", '{"text": "no", "body text": "yes"}\n')
-    (source,), _ = find_sources([f"{path}:body text"])
-    assert read(source, pattern=NONE) == [["yes"]]
     odd = written(tmp_path / "a.jsonl:text", "plain")
-    (source,), _ = find_sources([str(odd)], SourceOptions(kind="txt"))
-    assert read(source, pattern=NONE) == [["plain"]]
-
-
-def test_naming_two_fields_of_one_file_is_refused(tmp_path):
-    """Only one of the two would be counted, so neither is."""
-    (tmp_path / "a.jsonl").write_text('{"a": "x", "b": "y"}\n')
+    for argument, kind, text in ((f"{path}:body text", "auto", "yes"), (str(odd), "txt", "plain")):
+        (source,), _ = find_sources([argument], SourceOptions(kind=kind))
+        assert read(source, pattern=NONE) == [[text]]
     with pytest.raises(UsageError, match=r"a\.jsonl"):
-        find_sources([f"{tmp_path}/a.jsonl:a", f"{tmp_path}/a.jsonl:b"])
+        find_sources([f"{path}:body text", f"{path}:other"])
 
 
 def test_duplicates_are_counted_once_and_told(tmp_path):
@@ -294,46 +295,31 @@ def test_duplicates_are_counted_once_and_told(tmp_path):
 def test_folders_and_globs(tmp_path):
     """A folder gives its sources at any depth, in order, and nothing else; a glob gives what matches."""
     (tmp_path / "sub" / "deep").mkdir(parents=True)
-    for name in ("b.txt", "a.jsonl", "sub/c.csv.gz", "sub/deep/d.parquet", "e.md", "f.jsonl.zst"):
-        (tmp_path / name).write_bytes(b"")
-    for name in ("notes.pdf", "x.py", "sub/y.gz", "state.txt.bak"):
+    sources = ["a.jsonl", "b.txt", "e.md", "f.jsonl.zst", "sub/c.csv.gz", "sub/deep/d.parquet"]
+    for name in (*sources, "notes.pdf", "x.py", "sub/y.gz", "state.txt.bak"):
         (tmp_path / name).write_bytes(b"")
     found, _ = find_sources([str(tmp_path)])
-    names = [str(Path(s.path).relative_to(tmp_path.resolve())) for s in found]
-    assert names == sorted(["b.txt", "a.jsonl", "sub/c.csv.gz", "sub/deep/d.parquet", "e.md", "f.jsonl.zst"])
+    assert [str(Path(s.path).relative_to(tmp_path.resolve())) for s in found] == sources
     assert {Path(s.path).name: s.kind for s in found}["f.jsonl.zst"] == "jsonl"
     found, _ = find_sources([f"{tmp_path}/**/*.parquet"])
     assert [Path(s.path).name for s in found] == ["d.parquet"]
 
 
 @pytest.mark.parametrize(
-    ("argument", "message"),
-    [("missing.txt", "missing.txt cannot be read"), ("*.nothing", "No file matches"), ("empty", "without sources")],
+    ("kind", "data", "documents"),
+    [("jsonl", b'{"text": "a b"}\n{"text": "c"}\n', [["a b"], ["c"]]), ("csv", b'id,text\n1,"a\nb"\n', [["a\nb"]])],
 )
-def test_what_is_not_there_is_named(tmp_path, monkeypatch, argument, message):
-    """A missing file, a glob and a folder without sources are errors, never an empty corpus."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(SourceError, match=message):
-        find_sources([argument])
-
-
-def test_standard_input_is_read_like_a_file(monkeypatch):
+def test_standard_input_is_read_like_a_file(monkeypatch, kind, data, documents):
     """`-` takes any streamed format."""
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "a b"}\n{"text": "c"}\n')))
-    (source,), _ = find_sources(["-"], SourceOptions(kind="jsonl"))
-    assert read(source) == [["a", " b"], ["c"]]
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'id,text\n1,"a\nb"\n')))
-    (source,), _ = find_sources(["-"], SourceOptions(kind="csv", stdin_name="mine"))
-    assert source.path == "mine"
-    assert read(source, pattern=NONE) == [["a\nb"]]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    (source,), _ = find_sources(["-"], SourceOptions(kind=kind, stdin_name="mine"))
+    assert (source.path, read(source, pattern=NONE)) == ("mine", documents)
 
 
 def test_iterators_give_documents():
     """Any iterable of strings; anything else in it is an error that says where."""
-    assert read(Source("it", "iterator", texts=(t for t in TEXTS)), pattern=NONE) == [
-        split_text(NONE, t) for t in TEXTS
-    ]
+    found = read(Source("it", "iterator", texts=iter(TEXTS)), pattern=NONE)
+    assert found == [split_text(NONE, text) for text in TEXTS]
     with pytest.raises(SourceError, match="document 1 is bytes"):
         read(Source("it", "iterator", texts=["a", b"b"]))
 
@@ -353,19 +339,10 @@ def test_csv_blocks_equal_pythons_reader(tmp_path, seed):
         assert read(source_of(path), block_bytes, pattern=NONE) == expected
 
 
-def test_csv_header_problems(tmp_path):
-    """A column that is not there and a row that is too short: file, line, and which columns there are."""
-    path = written(tmp_path / "a.csv", "id,body\n1,x\n")
-    with pytest.raises(SourceError, match=r"no column 'text'.*id, body"):
-        read(source_of(path))
-    path.write_text("id,text\n1,x\n2\n")
-    with pytest.raises(SourceError, match=r"a\.csv line 3 has 1 fields"):
-        read(source_of(path))
-    path.write_text('"id","te\nxt"\n1,x\n')
+def test_a_csv_header_may_hold_line_ends(tmp_path):
+    """In the name of a column."""
+    path = written(tmp_path / "a.csv", '"id","te\nxt"\n1,x\n')
     assert read(source_of(path, column="te\nxt")) == [["x"]]
-    path.write_bytes(b"")
-    with pytest.raises(SourceError, match="no column"):
-        read(source_of(path))
 
 
 # Parquet
@@ -377,46 +354,27 @@ def test_csv_header_problems(tmp_path):
 def test_parquet_string_columns(tmp_path, kind):
     """Plain, large, view and dictionary strings, in several row groups, null or not."""
     values = [*TEXTS, None, *TEXTS]
-    array = (
-        pa.array(values, pa.string()).cast(kind)
-        if not pa.types.is_dictionary(kind)
-        else pa.array(values).dictionary_encode()
-    )
+    plain = pa.array(values, pa.string())
+    array = plain.dictionary_encode() if pa.types.is_dictionary(kind) else plain.cast(kind)
     if kind == pa.string_view() and int(pa.__version__.split(".")[0]) < 21:
         pytest.skip("pyarrow 20 writes no views, so nobody can make this file with it")
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": array}), path, row_group_size=5)
+    path = file_of(tmp_path / "a.parquet", {"text": array}, row_group_size=5)
     for block_bytes in (1, TINY, WHOLE):
         assert read(source_of(path), block_bytes) == [split_text(GPT4O, text) for text in TEXTS * 2]
 
 
 def test_parquet_without_rows(tmp_path):
     """An empty table has no document and is a source that was read to its end."""
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": pa.array([], pa.string())}), path)
-    made = list(Reader(GPT4O, TINY, WHOLE).blocks(source_of(path)))
+    source = source_of(file_of(tmp_path / "a.parquet", {"text": pa.array([], pa.string())}))
+    made = list(Reader(GPT4O, TINY, WHOLE).blocks(source))
     assert [(block.start_at, block.stop_at, block.ends_source) for block in made] == [(0, 0, True)]
-    assert read(source_of(path)) == []
-
-
-def test_parquet_problems(tmp_path):
-    """Not a Parquet file, a missing column, a column of numbers: each names the file."""
-    path = tmp_path / "a.parquet"
-    for content in (b"", b"PAR1", b"x" * 1000):
-        path.write_bytes(content)
-        with pytest.raises(SourceError, match=r"a\.parquet is not a Parquet file"):
-            read(source_of(path))
-    pq.write_table(pa.table({"text": [1, 2], "body": ["a", "b"]}), path)
-    with pytest.raises(SourceError, match="holds int64, not strings"):
-        read(source_of(path))
-    with pytest.raises(SourceError, match="no column 'nothing'; it has text, body"):
-        read(source_of(path, column="nothing"))
+    assert read(source) == []
 
 
 def test_damaged_parquet_names_the_row_group(tmp_path):
     """Bytes flipped inside a row group are an error with a place, not a crash or other text."""
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": [f"text number {i}" for i in range(3000)]}), path, row_group_size=1000)
+    texts = [f"text number {i}" for i in range(3000)]
+    path = file_of(tmp_path / "a.parquet", {"text": texts}, row_group_size=1000)
     data = bytearray(path.read_bytes())
     data[4:400] = bytes(396)
     path.write_bytes(data)
@@ -428,12 +386,48 @@ def test_parquet_strings_that_are_no_utf8(tmp_path):
     """A string column may hold invalid bytes in practice: they fall under the policy like any others."""
     offsets = pa.py_buffer(b"\0\0\0\0\4\0\0\0\6\0\0\0")
     array = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"ab\xffcde"))
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": array}), path)
-    assert read(source_of(path), policy="replace", pattern=NONE) == [["ab\ufffdc"], ["de"]]
-    assert read(source_of(path), policy="skip", pattern=NONE) == [["abc"], ["de"]]
+    source = source_of(file_of(tmp_path / "a.parquet", {"text": array}))
+    assert read(source, policy="replace", pattern=NONE) == [["ab\ufffdc"], ["de"]]
+    assert read(source, policy="skip", pattern=NONE) == [["abc"], ["de"]]
     with pytest.raises(SourceError, match=r"a\.parquet"):
-        read(source_of(path), policy="error")
+        read(source, policy="error")
+
+
+# What is told
+
+
+NO_PARQUET = r"a\.parquet is not a Parquet file"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.txt", None, "missing.txt cannot be read"),
+        ("*.nothing", None, "No file matches"),
+        ("empty", None, "without sources"),
+        ("a.csv", b"", "no column"),
+        ("a.csv", b"id,body\n1,x\n", "no column 'text'.*id, body"),
+        ("a.csv", b"x" * 200_000 + b"".join(b",c%d" % i for i in range(1000)), r"xxx\.\.\., c0, c1.*981 more"),
+        ("a.csv", b"id,text\n1,x\n2\n", r"a\.csv line 3 has 1 fields"),
+        ("a.csv", b"text," + b"x," * (9 << 20), "has a first line of more than"),
+        *(("a.parquet", content, NO_PARQUET) for content in (b"", b"PAR1", b"x" * 1000)),
+        ("a.parquet", {"text": [1, 2]}, "holds int64, not strings"),
+        ("a.parquet", {"id": [1], "body": ["a"]}, "no column 'text'; it has id, body"),
+        ("a.txt.gz", b"not compressed at all", r"a\.txt\.gz is cut off or damaged"),
+        ("a.txt.zst", b"not compressed at all", r"a\.txt\.zst is cut off or damaged"),
+        # a frame that asks for a window of 2 GB
+        ("a.txt.zst", bytes.fromhex("28b52ffd 00a8 290000") + b"hello", r"a\.txt\.zst is cut off or damaged"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_cannot_be_read_is_told(tmp_path, name, content, message):
+    """In a few words, with the name of the file; never as an empty corpus."""
+    (tmp_path / "empty").mkdir()
+    if content is not None:
+        file_of(tmp_path / name, content)
+    with pytest.raises(SourceError, match=message) as told:
+        read(source_of(tmp_path / name))
+    assert len(str(told.value)) < 700
 
 
 # Invalid UTF-8
@@ -493,9 +487,6 @@ def test_truncated_compression_is_an_error(tmp_path, suffix, kind):
         whole.write_bytes(data[:keep])
         with pytest.raises(SourceError, match=r"a\..*(ends in the middle|cut off or damaged: .*)\. Everything"):
             read(source_of(whole), 256)
-    whole.write_bytes(b"not compressed at all, whatever the name says")
-    with pytest.raises(SourceError, match="cut off or damaged"):
-        read(source_of(whole), 256)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -509,21 +500,20 @@ def test_several_compressed_members_are_one_file(tmp_path, suffix):
 @pytest.mark.parametrize("kind", ["txt", "jsonl", "csv"])
 def test_a_document_that_cannot_be_held_is_refused_by_name(tmp_path, kind):
     """Without cuts a document has to fit; the message names file, size and place."""
-    path = write(tmp_path / f"a.{kind}", ["x" * 5000], kind)
+    source = source_with(tmp_path, ["x" * 5000], kind)
     with pytest.raises(LimitError, match=rf"a\.{kind} holds a document"):
-        list(Reader(NONE, 100, 1000).blocks(source_of(path)))
+        list(Reader(NONE, 100, 1000).blocks(source))
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_stretches_have_the_digests_they_were_read_with(tmp_path, kind):
     """Read again, every stretch has its digest; after any change of a byte, some stretch has another."""
-    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", TEXTS, kind)
-    source = source_of(path, kind)
+    source = source_with(tmp_path, TEXTS, kind)
     blocks = list(Reader(GPT4O, TINY, WHOLE).blocks(source))
     want = [(b.start_at, b.stop_at, block_text(b, "replace").digest) for b in blocks]
     stretches = [(start, stop) for start, stop, _ in want]
     assert list(digest_stretches(source, stretches, GPT4O)) == want
-    write(path, [*TEXTS[:-1], "lasT"], kind)
+    source_with(tmp_path, [*TEXTS[:-1], "lasT"], kind)
     assert list(digest_stretches(source, stretches, GPT4O)) != want
 
 
@@ -537,30 +527,22 @@ def table_rows(path: Path) -> tuple[dict[str, int], str | None]:
     for table in tables:
         for chunk, n in zip(*table.rows.to_pydict().values(), strict=True):
             rows[chunk] = rows.get(chunk, 0) + n
-    patterns = [table.pattern for table in tables if table.pattern is not None]
-    return rows, patterns[0] if patterns else None
+    return rows, next((table.pattern for table in tables if table.pattern is not None), None)
 
 
 def test_count_tables_of_every_kind(tmp_path):
-    """BatchBPE csv with its pattern row, sentencepiece tsv, subword-nmt words, our Parquet: the same rows."""
-    rows = {" the": 5, "a,b": 3, '"': 2, " ": 9, "\u2028": 1, "x y": 4}
+    """BatchBPE csv with its pattern row, sentencepiece tsv, subword-nmt words, our Parquet: the same rows. Only a line
+    feed ends one; a carriage return inside a chunk is part of it."""
+    rows = {" the": 5, "a,b": 3, '"': 2, " ": 9, "\u2028": 1, "x y": 4, "a\rb": 2, "\r": 3}
     with open(tmp_path / "a.csv", "w", newline="") as out:
-        csv.writer(out).writerows([("chunk", "count"), *rows.items(), ("(?s).", 0)])
-    (tmp_path / "a.tsv").write_text("".join(f"{chunk}\t{n}\n" for chunk, n in rows.items()))
+        csv.writer(out).writerows([("chunk", "count"), *rows.items(), ("\r\n", 2), ("(?s).", 0)])
+    (tmp_path / "a.tsv").write_text("".join(f"{chunk}\t{n}\n" for chunk, n in rows.items()) + "c\t1\r\n")
     (tmp_path / "a.dict").write_text("".join(f"{chunk} {n}\n" for chunk, n in rows.items()))
     pq.write_table(pa.table({"chunk": list(rows), "count": list(rows.values())}), tmp_path / "a.parquet")
-    assert table_rows(tmp_path / "a.csv") == ({**rows, "(?s).": 0}, "(?s).")
-    for name in ("a.tsv", "a.dict", "a.parquet"):
+    assert table_rows(tmp_path / "a.csv") == ({**rows, "\r\n": 2, "(?s).": 0}, "(?s).")
+    assert table_rows(tmp_path / "a.tsv") == ({**rows, "c": 1}, None)
+    for name in ("a.dict", "a.parquet"):
         assert table_rows(tmp_path / name) == (rows, None)
-
-
-def test_carriage_returns_in_count_tables_are_kept(tmp_path):
-    """Only a line feed ends a row of a tsv; a carriage return inside a chunk is part of it."""
-    (tmp_path / "a.tsv").write_bytes(b"a\rb\t2\n\r\t3\nc\t1\r\n")
-    assert table_rows(tmp_path / "a.tsv")[0] == {"a\rb": 2, "\r": 3, "c": 1}
-    with open(tmp_path / "a.csv", "w", newline="") as out:
-        csv.writer(out).writerows([("chunk", "count"), ("\r\n", 2), ("a\rb", 3)])
-    assert table_rows(tmp_path / "a.csv")[0] == {"\r\n": 2, "a\rb": 3}
 
 
 @pytest.mark.parametrize(
@@ -569,33 +551,25 @@ def test_carriage_returns_in_count_tables_are_kept(tmp_path):
         ("a.tsv", b"word\tmany\n"),
         ("a.tsv", b"word 5\n"),
         ("a.tsv", b"word\t-1\n"),
-        ("a.tsv", b"word\t1.5\n"),
         ("a.tsv", b"word\t9223372036854775808\n"),
         ("a.tsv", b"\t5\n"),
         ("a.dict", b"word\n"),
         ("a.csv", b"word,5\n"),
         ("a.csv", b"chunk,count\nword\n"),
-        ("a.csv", b"chunk,count\na,1,2\n"),
         ("a.csv", b"chunk,count,more\na,1,2\n"),
         ("a.tsv", b"w\xff\t5\n"),
         ("a.tsv.gz", b"not gzip"),
         ("a.parquet", b"not parquet"),
         ("a.parquet", {"word": ["a"], "count": [1]}),
         ("a.parquet", {"chunk": ["a"], "count": ["1"]}),
-        ("a.parquet", {"chunk": ["a"], "count": [1.5]}),
         ("a.parquet", {"chunk": ["a"], "count": [-1]}),
         ("a.parquet", {"chunk": ["a", "b"], "count": [1, None]}),
         ("a.parquet", {"chunk": ["a", None], "count": [1, 1]}),
         ("a.parquet", {"chunk": ["a", ""], "count": [1, 1]}),
-        ("a.parquet", {"chunk": [1], "count": [1]}),
         ("a.parquet", {"chunk": [b"\xff"], "count": [1]}),
     ],
 )
 def test_broken_count_tables_are_refused(tmp_path, name, content):
     """A row that is no chunk and count, columns of other names or types: an error that names the file."""
-    if isinstance(content, dict):
-        pq.write_table(pa.table(content), tmp_path / name)
-    else:
-        (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=name.replace(".", r"\.")):
-        table_rows(tmp_path / name)
+        table_rows(file_of(tmp_path / name, content))

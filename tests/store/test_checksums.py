@@ -57,10 +57,3 @@ def test_no_byte_rots_unseen(file):
     ROWS.write_parquet(file)
     with pytest.raises(Damaged, match="has lost its checksum"):
         refuse_damaged(file)
-
-
-def test_a_file_is_read_once(file, monkeypatch):
-    """Only a file that changed is read again."""
-    refuse_damaged(file)
-    monkeypatch.setattr("streambpe.store.checksums.sum_of", lambda *_: pytest.fail("read again"))
-    refuse_damaged(file)

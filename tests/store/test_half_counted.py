@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -20,13 +18,18 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
-from streambpe.train.counting import worker
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
 from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
-from tests.runs import SMALL, cli, cli_killed, log_of, rows
+from tests.runs import SMALL, StopAfter, cli, cli_killed, killed_at, log_of, rows
 from tests.samples import natural_text, written
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    """A RUN that is not there yet."""
+    return tmp_path / "run"
 
 
 @pytest.fixture
@@ -43,50 +46,34 @@ def whole(files, tmp_path) -> bytes:
     return train(tmp_path / "whole", files, vocab_size=300, resources=SMALL).log.read_bytes()
 
 
-def count_half(run: Path, files: list[str], blocks: int = 14, **arguments: Any) -> None:
-    """Count until so many blocks are taken, then stop."""
-    stop, taken = threading.Event(), iter(range(10_000))
-    real = worker.BlockSums.take
-
-    def take(self, block):
-        real(self, block)
-        if next(taken) + 1 >= blocks:
-            stop.set()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker.BlockSums, "take", take)
-        with pytest.raises(Stopped) as stopped:
-            count(run, files, resources=SMALL, stop=stop, **arguments)
-    assert f"streambpe resume {run}" in str(stopped.value)
+def count_half(run: Path, files: list[str], blocks: int = 14) -> None:
+    """Count so many blocks, then stop."""
+    with pytest.raises(Stopped, match=f"streambpe resume {run}"):
+        count(run, files, resources=SMALL, stop=StopAfter(blocks))
 
 
-def count_killed(run: Path, names: str = "ab") -> list[str]:
-    """A count of tables, killed for good when the first of them is committed and nothing of the next is."""
-    paths = []
-    for name in names:
-        path = run.parent / f"{name}.csv"
-        path.write_text("chunk,count\n" + "".join(f"{name}{word},{n}\n" for n, word in enumerate(("abab", "bab"), 300)))
-        paths.append(str(path))
-    cli_killed("part-committed", "count", run, *paths, "--counts", "--pattern", "gpt2")
+def count_killed(run: Path) -> list[str]:
+    """A count of two tables, killed when the first of them is committed and nothing of the second is."""
+    table = "chunk,count\n{0}abab,300\n{0}bab,301\n"
+    paths = [str(written(run.parent / f"{name}.csv", table.format(name))) for name in "ab"]
+    with killed_at("part-committed"):
+        count(run, paths, counts=True, pattern="gpt2", resources=SMALL)
     return paths
 
 
 @pytest.mark.long
-def test_a_training_begun_on_half_the_counts(tmp_path):
+def test_a_training_begun_on_half_the_counts(run):
     """With --allow-partial the RUN, the log and the tables say what is left out. Killed while it learns, `resume` goes
     on with it; then `resume` ends the count."""
-    run = tmp_path / "run"
-    paths = count_killed(run)
-    assert f"{paths[1]} (none of it is counted)" in cli("train", run, "--vocab-size", 260, expect=2).stderr
-    cli_killed("journal-created", "train", run, "--vocab-size", 260, "--allow-partial")
-    result = resume(run)
-    assert isinstance(result, TrainResult)
-    assert result.left_out == (paths[1],)
+    _, left = count_killed(run)
+    assert f"{left} (none of it is counted)" in cli("train", run, "--vocab-size", 260, expect=2).stderr
+    with killed_at("journal-created"):
+        train(run, vocab_size=260, allow_partial=True, resources=SMALL)
+    assert resume(run).left_out == (left,)
     left_out = {"source": "b.csv", "counted": 0, "unit": "rows"}
     assert log_of(run).header.corpus["left_out"] == [left_out]
-    facts = dict(rows(run, "FROM facts"))
-    assert json.loads(facts["left_out"]) == [{**left_out, "source": paths[1]}]
-    assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == json.loads(facts["left_out"])
+    for table, name in (("facts", "left_out"), ("run", "unfinished")):
+        assert json.loads(dict(rows(run, f"FROM {table}"))[name]) == [{**left_out, "source": left}]
     assert check(run, resources=SMALL) == []
     assert "already learned" in cli("train", run, "--vocab-size", 260, "--allow-partial").stderr
     assert isinstance(resume(run), CountResult)
@@ -95,9 +82,8 @@ def test_a_training_begun_on_half_the_counts(tmp_path):
 
 
 @pytest.mark.long
-def test_a_lost_part_of_a_trained_run_is_counted_again_by_resume(files, whole, tmp_path):
+def test_a_lost_part_of_a_trained_run_is_counted_again_by_resume(files, whole, run):
     """`resume` said to finish the count with `resume`, without an end."""
-    run = tmp_path / "run"
     train(run, files, vocab_size=300, resources=SMALL)
     min((run / "counts").glob("*.parquet")).unlink()
     assert "Finish the count with `streambpe resume" in cli("train", run, "-s", "320", expect=2).stderr
@@ -107,9 +93,8 @@ def test_a_lost_part_of_a_trained_run_is_counted_again_by_resume(files, whole, t
     assert check(run, resources=SMALL) == []
 
 
-def test_sources_added_to_a_trained_run_and_stopped(files, whole, tmp_path, tiny_blocks):
+def test_sources_added_to_a_trained_run_and_stopped(files, whole, run, tmp_path, tiny_blocks):
     """A second training is refused until the added sources are counted; the first one stays what it is."""
-    run = tmp_path / "run"
     first = train(run, files[:1], vocab_size=300, resources=SMALL)
     before = first.log.read_bytes()
     count_half(run, files[1:])
@@ -133,9 +118,8 @@ def test_sources_added_to_a_trained_run_and_stopped(files, whole, tmp_path, tiny
 
 
 @pytest.mark.long
-def test_other_readers_of_half_counts(tmp_path):
+def test_other_readers_of_half_counts(run, tmp_path):
     """converge, export-counts and merge-counts believe half counts no more than train does."""
-    run = tmp_path / "run"
     count_killed(run)
     for read in (
         lambda: converge(run, steps=2, resources=SMALL),
@@ -148,9 +132,8 @@ def test_other_readers_of_half_counts(tmp_path):
 
 
 @pytest.mark.long
-def test_a_half_counted_run_without_run_json(files, whole, tmp_path, tiny_blocks):
+def test_a_half_counted_run_without_run_json(files, whole, run, tiny_blocks):
     """Once it is made again, the parts tell of the file that ended in the middle, and `resume` ends that one."""
-    run = tmp_path / "run"
     count_half(run, files)
     (run / "run.json").unlink()
     assert "is made again, but it is not known which sources were not yet counted" in cli("count", run).stderr
@@ -162,35 +145,31 @@ def test_a_half_counted_run_without_run_json(files, whole, tmp_path, tiny_blocks
 
 
 @pytest.mark.long
-def test_a_source_refused_by_name(files, tmp_path):
+def test_a_source_refused_by_name(files, run, tmp_path):
     """An error named it: `resume` tries it again, counting without it leaves it out."""
-    run = tmp_path / "run"
     bad = written(tmp_path / "b.jsonl", "no JSON")
     for call in (lambda: count(run, [*files, str(bad)], resources=SMALL), lambda: resume(run)):
         with pytest.raises(SourceError, match=r"b\.jsonl"):
             call()
     with pytest.raises(CountUnfinished, match="leave it out for good with `streambpe count"):
         train(run, vocab_size=300, resources=SMALL)
-    out = cli("count", run)
-    assert f"{bad} was refused before" in out.stderr
+    assert f"{bad} was refused before" in cli("count", run).stderr
     assert train(run, vocab_size=300, resources=SMALL).left_out == ()
 
 
 @pytest.mark.long
-def test_streams_are_named(tmp_path):
+def test_streams_are_named(run):
     """Nobody but the user can give standard input or an iterator again: the message says so."""
 
     def texts():
         yield "some words"
         raise RuntimeError
 
-    run = tmp_path / "iterated"
     with pytest.raises(RuntimeError):
         count_from_iterator(run, texts(), resources=SMALL)
-    with pytest.raises(CountUnfinished, match="the iterator again, with the same call"):
-        train(run, vocab_size=300, resources=SMALL)
-    with pytest.raises(CountUnfinished, match="the iterator again"):
-        resume(run)
+    for learn in (lambda: train(run, vocab_size=300, resources=SMALL), lambda: resume(run)):
+        with pytest.raises(CountUnfinished, match="the iterator again, with the same call"):
+            learn()
     count_from_iterator(run, ["some words", "and more"], resources=SMALL)
     train(run, vocab_size=260, resources=SMALL)
 
@@ -199,9 +178,8 @@ def test_streams_are_named(tmp_path):
 
 
 @pytest.mark.long
-def test_check_of_a_run_stopped_while_counting(files, tmp_path, tiny_blocks):
+def test_check_of_a_run_stopped_while_counting(files, run, tiny_blocks):
     """Never filled or filled before: what is committed adds up, and that the count is not finished is said."""
-    run = tmp_path / "run"
     count_half(run, files[:2])
     done = cli("check", run, "--sources")
     assert "counting is not finished" in done.stderr
@@ -219,9 +197,8 @@ def test_check_of_a_run_stopped_while_counting(files, tmp_path, tiny_blocks):
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["count-recorded", "fold-filled", "fold-committed", "part-committed"])
 @pytest.mark.parametrize("before", [True, False], ids=["counted before", "new"])
-def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
+def test_check_of_a_run_killed_anywhere(files, run, place, before):
     """Whether the tables hold older parts or none, or nothing is counted yet: nothing is called different."""
-    run = tmp_path / "run"
     if before:
         train(run, files[:1], vocab_size=300, resources=SMALL)
     cli_killed(place, "count", run, *files, expect=-signal.SIGKILL if before else None)
@@ -232,9 +209,8 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
 
 
 @pytest.mark.long
-def test_what_a_kill_left_goes_though_nothing_is_left_to_do(files, tmp_path):
+def test_what_a_kill_left_goes_though_nothing_is_left_to_do(files, run):
     """The same count once more takes up DuckDB's log and removes files that never got their names."""
-    run = tmp_path / "run"
     count(run, files[:1], resources=SMALL)
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("PRAGMA disable_checkpoint_on_shutdown")

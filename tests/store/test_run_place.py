@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from streambpe.errors import SourceError
 from streambpe.store.exchange import merge_counts
 from streambpe.store.run import Run
 from streambpe.train.commands import resume, train
@@ -47,13 +47,6 @@ def test_a_source_alone(corpus, command):
     assert list(corpus.iterdir()) == [corpus / "a.txt"]
 
 
-def test_a_run_as_a_source(corpus, tmp_path):
-    """`train runs/new runs/old`: a RUN is no folder of sources."""
-    count(tmp_path / "old", [str(corpus)], resources=SMALL)
-    with pytest.raises(SourceError, match="old is a RUN, not a folder of sources"):
-        train(tmp_path / "new", [str(tmp_path / "old")], vocab_size=300, resources=SMALL)
-
-
 @pytest.mark.long
 def test_what_is_taken_as_a_run(corpus, tmp_path):
     """An empty folder, one with files that begin with a dot, one that a kill left without a database."""
@@ -73,15 +66,17 @@ def test_what_is_taken_as_a_run(corpus, tmp_path):
     merge_counts(tmp_path / "sum", [tmp_path / "hidden"], resources=SMALL)
 
 
-@pytest.mark.long
-def test_a_run_where_sources_are_planned_or_added_to_itself(corpus, tmp_path):
-    """`plan RUN`, `merge-counts RUN RUN`, and counts of one file in two RUNs: which one, and what is left."""
-    for name in ("one", "two"):
-        count(tmp_path / name, [str(corpus)], resources=SMALL)
-    done = cli("plan", tmp_path / "one", expect=2)
-    assert f"`streambpe sql {tmp_path / 'one'} source_files` lists" in done.stderr
-    done = cli("merge-counts", tmp_path / "one", tmp_path / "two", tmp_path / "one", expect=2)
-    assert "cannot be added to itself. Nothing was changed" in done.stderr
-    done = cli("merge-counts", tmp_path / "one", tmp_path / "two", expect=2)
-    assert f"in both {tmp_path / 'two'} and {tmp_path / 'one'}" in done.stderr
-    assert f"Nothing of {tmp_path / 'two'} was added" in done.stderr
+def test_a_run_where_sources_are_named_or_added_to_itself(corpus, tmp_path):
+    """`train NEW RUN`, `plan RUN`, `merge-counts RUN RUN`, and counts of one file in two RUNs: which one, and what is
+    left."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    for run in (one, two):
+        count(run, [str(corpus)], resources=SMALL)
+    for command, code, told in (
+        (("train", tmp_path / "new", one), 1, "one is a RUN, not a folder of sources"),
+        (("plan", one), 2, f"`streambpe sql {one} source_files` lists"),
+        (("merge-counts", one, two, one), 2, "cannot be added to itself. Nothing was changed"),
+        (("merge-counts", one, two), 2, rf"in both {two} and {one}.*Nothing of {two} was added"),
+    ):
+        assert re.search(told, cli(*command, expect=code).stderr)
+    assert not (tmp_path / "new").exists()

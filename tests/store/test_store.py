@@ -20,17 +20,13 @@ from streambpe.store.checksums import add_checksum
 from streambpe.store.identity import read_identity, write_identity
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.train.counting.count import count
-from tests.runs import ROOT, SMALL
+from tests.runs import ROOT, text_run
 
 
 @pytest.fixture
 def counted(tmp_path) -> Path:
-    """A run over two small files."""
-    (tmp_path / "a.txt").write_text("the cat and the dog")
-    (tmp_path / "b.txt").write_text("the end")
-    count(tmp_path / "run", [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")], resources=SMALL)
-    return tmp_path / "run"
+    """A run over a small file."""
+    return text_run(tmp_path / "run", "the cat and the dog")
 
 
 def test_files_are_written_in_the_older_storage_format(counted):
@@ -70,22 +66,16 @@ def test_a_later_format_is_refused(counted):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"rows": "5"}, r"is damaged \(Expected `int`, got `str` - at `\$.rows`\)"),
-        ({"spans": "UEFSMQ=="}, "is damaged"),
-    ],
-    ids=str,
-)
-def test_a_footer_of_another_shape_is_told(counted, change, told):
+@pytest.mark.parametrize("change", [{"rows": "5"}, {"spans": "UEFSMQ=="}], ids=str)
+def test_a_footer_of_another_shape_is_told(counted, change):
     """With what is wrong in it."""
     part = next((counted / "counts").glob("*.parquet"))
     table = pq.read_table(part)
     footer = json.loads(pq.read_metadata(part).metadata[b"streambpe"])
     pq.write_table(table.replace_schema_metadata({"streambpe": json.dumps({**footer, **change})}), part)
     add_checksum(part)
-    with pytest.raises(RunError, match=told):
+    why = r" \(Expected `int`, got `str` - at `\$.rows`\)" if "rows" in change else ""
+    with pytest.raises(RunError, match=f"is damaged{why}"):
         list_parts(Run(counted))
 
 

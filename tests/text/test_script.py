@@ -8,7 +8,6 @@ import subprocess
 import sys
 import unicodedata
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -22,7 +21,6 @@ from streambpe.errors import RunMismatch, SourceError, UndecodableSymbols, Unkno
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import UNKNOWN, Alphabet, script_alphabet
 from streambpe.model.codecs import codec_of
-from streambpe.model.eventlog import EventLog, Header
 from streambpe.model.script import FIRST_ESCAPE, decode_symbols, encode_text, symbol_name, symbol_table
 from streambpe.sources.borders import find_border
 from streambpe.text.characters import every_character
@@ -30,13 +28,15 @@ from streambpe.text.patterns import CERTAIN_BORDER, find_pattern
 from streambpe.text.prepare import is_stable, nfc, prepare
 from streambpe.text.prepare import unicodedata as tables_of_nfc
 from streambpe.text.script_blocks import character_groups
+from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_by_rules, split_text
 from tests.oracles.symbols import symbols_of
-from tests.runs import SMALL, cli, rows, small_blocks, stored_ids
+from tests.runs import ROOT, SMALL, cli, log_of, rows, small_blocks, stored_ids, text_run
 from tests.samples import written
 from tests.script_samples import LINES, hostile_texts, long_text
+from tests.tiers import seeds
 
 any_text = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n\u0301東へ한1.")), max_size=20
@@ -49,22 +49,16 @@ any_text = st.text(
 def test_the_table_is_that_of_unicode_16():
     """155 063 characters in 468 blocks, and a digest that says it is this very table."""
     table = symbol_table()
-    assert len(table.blocks) == 468
-    assert sum(len(block.characters) for block in table.blocks) == 155_063
+    assert (len(table.blocks), sum(len(block.characters) for block in table.blocks)) == (468, 155_063)
     assert table.sha256 == "96ea6a0645d14ed4308f4e33f1b47c45c725a50b972ec611f3e9cc6e62e64727"
     assert encode_text("hi中") == [1550, 34, 1550, 35, 1454, 848]
 
 
-@given(st.lists(any_text, max_size=6))
-def test_texts_are_encoded_one_by_one(texts):
-    """Symbols of many texts together are those of each, also of a slice of a larger column."""
-    column = pl.Series(["x\ue000", *texts], dtype=pl.String)[1:]
-    symbols, sizes = codec_of(script_alphabet(), "error").split_many(*as_buffers(column))
-    offsets = np.cumsum([0, *sizes])
-    assert [symbols[a:b].tolist() for a, b in pairwise(offsets)] == [encode_text(text) for text in texts]
-    alphabet = script_alphabet()
-    assert [symbols_of(alphabet, text.encode()) for text in texts] == [encode_text(text) for text in texts]
-    assert ["".join(decode_symbols(encode_text(text))) for text in texts] == texts
+@given(any_text)
+def test_symbols_of_a_text_are_those_of_its_characters(text):
+    """As the slow definition has it; and they become the text again."""
+    assert symbols_of(script_alphabet(), text.encode()) == encode_text(text)
+    assert decode_symbols(encode_text(text)) == text
 
 
 def test_characters_outside_the_table_under_each_policy():
@@ -91,51 +85,32 @@ def test_symbols_that_make_no_text():
     assert symbol_name(7000) == "<7000>"
 
 
-def test_a_header_names_the_table(tmp_path):
-    """The event log keeps version, sizes and digest, and text meets only the table a model was made with."""
-    alphabet = script_alphabet()
-    header = alphabet.to_header()
-    assert header == {
-        "kind": "script",
-        "first_id": 1,
-        "size": 2172,
-        "table": "unicode-16.0.0",
-        "index_symbols": 1448,
-        "block_symbols": 468,
-        "escape_symbols": 256,
-        "sha256": symbol_table().sha256,
-    }
-    log = EventLog(Header(header), ())
-    assert log.header.alphabet == header
-    again = Alphabet.from_header(json.loads(json.dumps(header)))
-    assert again == alphabet
-    assert again.to_header() == header
-    assert script_alphabet("drop").to_header()["escape_symbols"] == 0
-    other = Alphabet.from_header({**header, "sha256": "0" * 64})
-    with pytest.raises(ValueError, match="another character table"):
-        codec_of(other, "error").split("a")
+def test_a_header_names_the_table():
+    """The event log keeps its version, whether there are escapes, and what else says which table it is."""
+    for alphabet, escapes in ((script_alphabet(), 256), (script_alphabet("drop"), 0)):
+        header = alphabet.to_header()
+        assert (header["table"], header["escape_symbols"]) == ("unicode-16.0.0", escapes)
+        assert Alphabet.from_header(json.loads(json.dumps(header))) == alphabet
 
 
 # Splitting
 
 
 def test_examples_of_the_rules():
-    """What the published rules do at their corners."""
+    """What the published rules do at their corners; a bar is where they cut."""
+    examples = [
+        "  |x", " x| y", "a| |567", "\u0301|a", "a| \u0301|b", "  \u0301 |x", "a|\r|\n|b", "東京へ行く|カ",
+        "👩\u200d👧",
+    ]  # fmt: skip
+    for example in examples:
+        assert split_by_rules(example.replace("|", "")) == example.split("|")
     assert split_by_rules("") == []
-    assert split_by_rules("  x") == ["  ", "x"]
-    assert split_by_rules(" x y") == [" x", " y"]
-    assert split_by_rules("a 567") == ["a", " ", "567"]
-    assert split_by_rules("\u0301a") == ["\u0301", "a"]
-    assert split_by_rules("a \u0301b") == ["a", " \u0301", "b"]
-    assert split_by_rules("  \u0301 x") == ["  \u0301 ", "x"]
-    assert split_by_rules("a\r\nb") == ["a", "\r", "\n", "b"]
-    assert split_by_rules("東京へ行くカ") == ["東京へ行く", "カ"]
-    assert split_by_rules("👩‍👧") == ["👩‍👧"]
 
 
 def test_rules_of_the_core_on_all_groups_and_scripts():
-    """15 thousand hostile texts over all groups of characters, and lines of 27 kinds: as the slow rules split them."""
-    texts = [*hostile_texts(1, 15_000), *LINES, *(a + b for a in LINES for b in LINES), long_text(2, 3000)]
+    """Thousands of hostile texts over all groups of characters, and lines of 27 kinds: as the slow rules split them."""
+    texts = [text for seed in seeds(30) for text in hostile_texts(seed, 2000)]
+    texts += [*LINES, *(a + b for a in LINES for b in LINES), long_text(2, 600)]
     assert fast_documents(buffer_of(*texts), find_pattern("script")) == [split_by_rules(text) for text in texts]
 
 
@@ -280,42 +255,33 @@ def test_an_unencodable_character_can_be_an_error(tmp_path):
         count(tmp_path / "run", [str(tmp_path / "a.txt")], unencodable="drop")
 
 
-@pytest.mark.long
 def test_a_training_names_the_tables_its_splits_follow(tmp_path):
     """A vocabulary learned under --pattern script says Unicode 16.0.0, whatever `regex` is installed."""
-    (tmp_path / "a.txt").write_text("the cat and the hat, the bat " * 9)
-    arguments = ["--pattern", "script", "--normalize", "nfc", "--vocab-size", "262"]
-    cli("train", tmp_path / "run", tmp_path / "a.txt", *arguments)
-    header = json.loads((tmp_path / "run" / "model.events.jsonl").read_text().splitlines()[0])
-    assert header["unicode"] == "16.0.0"
-    assert header["config"]["normalize"] == "nfc"
-    assert header["events"]["count"] == 6
+    run = text_run(tmp_path / "run", "the cat and the hat, the bat " * 9, pattern="script")
+    train(run, vocab_size=260, resources=SMALL)
+    assert log_of(run).header.unicode == "16.0.0"
+
+
+WITHOUT_TABLES = """
+import os, sys, unicodedata
+sys.modules["unicodedata2"], unicodedata.unidata_version = None, "15.0.0"
+from tests.runs import cli
+text, model, new = sys.argv[1:]
+for command in (["count", new, text, "--normalize", "nfc"], ["encode", model, text, "-o", new]):
+    told = cli(*command, expect=1).stderr
+    assert "`pip install unicodedata2==16.0.0`" in told and told.count("\\n") == 1, told
+    assert not os.path.exists(new)
+cli("count", new, text, "--unencodable", "drop")
+"""
 
 
 def test_nfc_without_its_tables_is_refused_before_anything_is_written(tmp_path):
     """Where unicodedata2 has no wheel, all else works; --normalize nfc says what to install, and so does a model."""
-    without = (
-        "import sys, unicodedata; sys.modules['unicodedata2'] = None; unicodedata.unidata_version = '15.0.0'; "
-        "from streambpe.__main__ import main; main()"
-    )
-
-    def run(*words: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", without, *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
-
     text = written(tmp_path / "a.txt", "Re\u0301sume\u0301 of the the \ue000 the\n" * 20)
-    counted = run("count", tmp_path / "run", text, "--unencodable", "drop")
-    assert (counted.returncode, (tmp_path / "run").exists()) == (0, True), counted.stderr
     cli("train", tmp_path / "nfc", text, "-s", 260, "--normalize", "nfc")
-    for words in (
-        ("count", tmp_path / "new", text, "--normalize", "nfc"),
-        ("train", tmp_path / "new", text, "--normalize", "nfc", "-s", 260),
-        ("encode", tmp_path / "nfc", text, "-o", tmp_path / "new"),
-    ):
-        done = run(*words)
-        assert (done.returncode, (tmp_path / "new").exists()) == (1, False)
-        assert "`pip install unicodedata2==16.0.0`" in done.stderr
-        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    command = [sys.executable, "-c", WITHOUT_TABLES, text, tmp_path / "nfc", tmp_path / "new"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.long

@@ -86,13 +86,9 @@ def test_hostile_tokens_reach_no_terminal_and_no_page(tmp_path):
     (tmp_path / "a.txt").write_bytes(HOSTILE.encode() * 300)
     run: Path = tmp_path / "run"
     cli("train", run, tmp_path / "a.txt", "-s", 700, "--pattern", "(?s).{1,40}", "--memory", "300MB")
-    said = [
-        cli("sql", run, "SELECT id, shown, text, n FROM vocabulary").stdout,
-        cli("sql", run, "FROM merge_curve").stdout,
-        cli("sql", run, "FROM chunk_frequencies").stdout,
-        cli("explain", run, HOSTILE).stdout,
-        cli("explain", run, "id:300").stdout,
-    ]
+    queries = ("SELECT id, shown, text, n FROM vocabulary", "FROM merge_curve", "FROM chunk_frequencies")
+    commands = [*(("sql", run, query) for query in queries), ("explain", run, HOSTILE), ("explain", run, "id:300")]
+    said = [cli(*command).stdout for command in commands]
     out = io.StringIO()
     watch(run, Console(file=out, width=100), once=True)
     said.append(out.getvalue())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import tracemalloc
 from dataclasses import replace
@@ -47,11 +48,14 @@ def other_regex(monkeypatch):
 
 @pytest.mark.long
 def test_a_run_counted_with_other_tables(texts, tmp_path, other_regex):
-    """Going on is refused, naming both and the way back; what is counted already is learned from as before."""
-    run = tmp_path / "run"
+    """Going on is refused, naming both and the way back, and so is merging with others; what is counted already is
+    learned from as before."""
+    run, new = tmp_path / "run", tmp_path / "new"
     count(run, texts[:1], resources=SMALL)
-    fact = json.loads(Run(run).facts()["unicode"])
-    assert fact == {"regex": regex.__version__, "version": unicode_version(), "digest": tables.tables_digest()}
+    merge_counts(tmp_path / "sum", [run], resources=SMALL)
+    fact = {"regex": regex.__version__, "version": unicode_version(), "digest": tables.tables_digest()}
+    for each in (run, tmp_path / "sum"):
+        assert json.loads(Run(each).facts()["unicode"]) == fact
     before = rows(run, "FROM chunk_counts ORDER BY ALL")
     other_regex()
     with pytest.raises(RunMismatch, match=rf"Unicode {fact['version']} .*19\.0\.0.*pip install regex=={fact['regex']}"):
@@ -60,26 +64,11 @@ def test_a_run_counted_with_other_tables(texts, tmp_path, other_regex):
     assert count(run, texts[:1], resources=SMALL).skipped == 1
     train(run, vocab_size=300, resources=SMALL)
     assert log_of(run).header.unicode == fact["version"], "what split the text, not what is installed"
-    new = tmp_path / "new"
-    count(new, texts, resources=SMALL)
+    count(new, texts[1:], resources=SMALL)
     assert json.loads(Run(new).facts()["unicode"]) == {"regex": "2031.1.1", "version": "19.0.0", "digest": "f" * 16}
-
-
-def test_another_version_with_the_same_tables(texts, tmp_path, other_regex):
-    """The tables count, not the package."""
-    run = tmp_path / "run"
-    count(run, texts[:1], resources=SMALL)
-    other_regex(same=True)
-    assert count(run, texts, resources=SMALL).counted == 1
-
-
-def test_the_same_version_costs_no_digest(texts, tmp_path, monkeypatch):
-    """Neither making a run nor going on with it asks the tables, where the package is the one this was written with."""
-    if regex.__version__ not in tables.KNOWN:
-        pytest.skip("another version of regex is installed")
-    monkeypatch.setattr(tables, "tables_digest", lambda named=(): pytest.fail("asked"))
-    count(tmp_path / "run", texts[:1], resources=SMALL)
-    count(tmp_path / "run", texts, resources=SMALL)
+    with pytest.raises(RunMismatch, match=r"19\.0\.0 .*cannot be"):
+        merge_counts(tmp_path / "mixed", [run, new], resources=SMALL)
+    assert not (tmp_path / "mixed").exists()
 
 
 def test_every_command_searched_all_of_unicode_under_a_newer_package(monkeypatch):
@@ -103,61 +92,35 @@ def test_known_digests_are_those_of_the_tables():
     assert tables.regex_version() == regex.__version__
 
 
-@pytest.fixture
-def fresh_digests():
-    """Nothing that a test works out is kept."""
-    tables.tables_digest.cache_clear()
-    yield
-    tables.tables_digest.cache_clear()
-
-
-@pytest.mark.usefixtures("fresh_digests")
 def test_a_digest_sees_one_code_point(monkeypatch):
     """A letter that becomes a mark, or folds otherwise, in an expression's own classes too."""
-    before = tables.tables_digest(("Han",))
-    text = tables.every_character()
-    tables.tables_digest.cache_clear()
-    monkeypatch.setattr(tables, "every_character", lambda: text.replace("é", "\u0301"))
-    assert tables.tables_digest(("Han",)) != before
-    tables.tables_digest.cache_clear()
-    monkeypatch.setattr(tables, "every_character", lambda: text.replace("ſ", "é"))
-    assert tables.tables_digest(("Han",)) != before
-    tables.tables_digest.cache_clear()
+    digest = tables.tables_digest.__wrapped__
+    before, text = digest(("Han",)), tables.every_character()
+    for letter, other in (("é", "\u0301"), ("ſ", "é")):
+        monkeypatch.setattr(tables, "every_character", functools.partial(text.replace, letter, other))
+        assert digest(("Han",)) != before
     assert tables.named_properties(find_pattern(r"[[:alpha:]]+|\p{Han}|\P{L}|\p{^Greek}|(?s:.)")) == (
         "Greek", "Han", "alpha",
     )  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("pattern", ["script", "whitespace", "none"])
-def test_patterns_that_ask_no_table(texts, tmp_path, other_regex, pattern):
-    """Rules with tables of their own go on under any version."""
-    run = tmp_path / "run"
-    count(run, texts[:1], pattern=pattern, resources=SMALL)
-    assert "unicode" not in Run(run).facts()
+def test_the_same_tables_under_another_version(texts, tmp_path, other_regex):
+    """The tables count, not the package; rules with tables of their own go on under any."""
+    runs = {pattern: tmp_path / pattern for pattern in ("gpt4o", "script", "whitespace", "none")}
+    for pattern, run in runs.items():
+        count(run, texts[:1], pattern=pattern, resources=SMALL)
+        assert ("unicode" in Run(run).facts()) == (pattern == "gpt4o")
+    other_regex(same=True)
+    assert count(runs.pop("gpt4o"), texts, resources=SMALL).counted == 1
     other_regex()
-    assert count(run, texts, resources=SMALL).counted == 1
-
-
-@pytest.mark.long
-def test_merging_runs_of_different_tables(texts, tmp_path, other_regex):
-    """Refused; equal ones make a run that says so."""
-    for name, text in zip("ab", texts, strict=True):
-        count(tmp_path / name, [text], resources=SMALL)
-    merge_counts(tmp_path / "sum", [tmp_path / "a", tmp_path / "b"], resources=SMALL)
-    assert Run(tmp_path / "sum").facts()["unicode"] == Run(tmp_path / "a").facts()["unicode"]
-    other_regex()
-    count(tmp_path / "c", [texts[1]], resources=SMALL)
-    with pytest.raises(RunMismatch, match=r"19\.0\.0 .*cannot be"):
-        merge_counts(tmp_path / "mixed", [tmp_path / "a", tmp_path / "c"], resources=SMALL)
-    assert not (tmp_path / "mixed").exists()
+    for run in runs.values():
+        assert count(run, texts, resources=SMALL).counted == 1
 
 
 def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
     """Which chunks may join is asked while learning: refused under others."""
     run = tmp_path / "run"
-    options = {"pattern": "boundless", "sequences": True}
-    count(run, texts, **options, resources=SMALL)
+    count(run, texts, pattern="boundless", sequences=True, resources=SMALL)
     other_regex()
     with pytest.raises(RunMismatch, match="learning superwords would mix two splits"):
         train(run, superwords="boundless", vocab_size=300, resources=SMALL)
