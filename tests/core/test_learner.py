@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT
-from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
+from streambpe.core.learner import DONE, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
 from tests.sequential import (
     BASE,
