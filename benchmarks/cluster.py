@@ -46,13 +46,12 @@ TEXT, FILES = "s3://corpus/text/", 12
 OPTIONS = ("--vocab-size", "4000", "--pattern", "boundless", "--superwords", "boundless")
 STAGES = {"counting": ("counting",), "superwords": ("neighbours", "runs"), "encoding": ("encoding",)}
 APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-RAY = f"ray start --block --disable-usage-stats --object-store-memory 80000000 --temp-dir {OWN}/ray --node-ip-address"
-# Ray does not wait for a port that it is given: on a busy machine it waits too short.
-PORTS = "--dashboard-agent-grpc-port 7001 --dashboard-agent-listen-port 7002 --runtime-env-agent-port 7003"
+RAY = f"ray start --block --object-store-memory 80000000 --temp-dir {OWN}/ray --node-ip-address"
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_ENDPOINT_URL": STORE,
     "AWSACCESSKEYID": "key", "AWSSECRETACCESSKEY": "secret",  # s3fs calls them so
     "RAY_AUTH_MODE": "disabled", "RAY_raylet_start_wait_time_s": "300", "RAY_agent_register_timeout_ms": "300000",
+    "RAY_USAGE_STATS_ENABLED": "0", "PYTHONDONTWRITEBYTECODE": "",  # else each process compiles all of Ray anew
     "HOME": OWN, "TMPDIR": OWN, "PYTHONPATH": str(HERE), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
 }  # fmt: skip
 SOON = {"RAY_health_check_period_ms": "2000", "RAY_health_check_timeout_ms": "3000",
@@ -109,7 +108,7 @@ class Host:
     def join_ray(self) -> None:
         """Be its head, which does no tasks, or one of its workers."""
         role = f"--address {HEAD}:6379 --num-cpus 1" if self.number else "--head --port 6379 --num-cpus 0"
-        self.ray = self.start(f"{RAY} {self.address} {PORTS} {role}".split(), "Ray runtime started")
+        self.ray = self.start(f"{RAY} {self.address} {role}".split(), "Ray runtime started")
 
     def is_at_work(self) -> bool:
         """Whether a worker of Ray is at a task."""
