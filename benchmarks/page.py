@@ -32,7 +32,7 @@ TOPICS = {  # page -> (title, the scripts whose results it shows)
     "vocabularies": ("Kinds of vocabularies", ("superwords", "picky", "script", "balance", "choosing", "graphemes")),
     "memory": (
         "Memory, disk and large corpora",
-        ("memory", "held", "scale", "segments", "heaps", "plan", "soak", "learners", "queried"),
+        ("memory", "held", "scale", "segments", "heaps", "plan", "soak", "cluster", "learners", "queried"),
     ),
     "papers": ("Figures of papers, and other results", ("papers", "others")),
 }

@@ -29,6 +29,7 @@ QUIET = {"log_to_driver": False, "configure_logging": False}
 _LOOK_SECONDS = 5.0  # between two looks at the nodes
 _ANSWER_SECONDS = 60.0  # for what a cluster that is there answers at once
 _NOBODY_SECONDS = 120.0  # without a node for workers, until that is an error
+_SILENT_MS = 30_000  # of a worker's host, until it is asked for a sign of life, and until it has given none
 _TRIES = 3  # at starting Ray: it gives its parts 30 s, which a busy machine may need longer for
 _LONGEST_FOLDER = 40  # Ray's sockets lie 67 characters below its folder, and their names have 107 at most
 
@@ -53,6 +54,8 @@ class Driver:
     def reach(self, address: str | None, cpus: int, folder: str | None) -> bool:
         """Connect to Ray, or start one with so many CPUs and its temporary folder there."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        for what in ("time", "timeout"):  # Ray's own are minutes, in which tasks of a lost host seem to be at work
+            os.environ.setdefault(f"RAY_grpc_client_keepalive_{what}_ms", str(_SILENT_MS))
         if address is None:  # nobody else is to use it, and nothing is left in the user's home
             self._folder = tempfile.mkdtemp(prefix="sb-ray-", dir=_short(folder))
             os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}

@@ -56,6 +56,7 @@ NOT_RUN = {  # by page, and by language if it is not that of a shell
     "README": "make, whose targets need a clone of their own",
     "cli": "lines for the start of a shell, which test_terminal.py runs",
     "clusters": "needs Ray on every node",
+    "clusters python": "needs Dask on several hosts; benchmarks/cluster.py has the same",
     "converge": "the table of one corpus",
     "encode python": "needs transformers and a sentencepiece model of one's own",
     "event-log": "a log of three events, which its readers read",
