@@ -7,12 +7,14 @@ import io
 import json
 import random
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect import evaluate as module
@@ -24,7 +26,7 @@ from streambpe.resources import Resources
 from streambpe.train.commands import train
 from tests.runs import SMALL as LEARNING
 from tests.runs import cli
-from tests.samples import written
+from tests.samples import json_lines, written
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
 
 SMALL = Resources(256 * 10**6, 1)
@@ -44,11 +46,7 @@ def save(kind: str, folder: Path) -> str:
 def sources(tmp_path_factory) -> list[str]:
     """Two files of documents."""
     folder = tmp_path_factory.mktemp("texts")
-    paths = []
-    for name, documents in TEXTS.items():
-        path = written(folder / f"{name}.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in documents))
-        paths.append(str(path))
-    return paths
+    return [json_lines(folder / f"{name}.jsonl", documents) for name, documents in TEXTS.items()]
 
 
 SQL = """
@@ -127,9 +125,8 @@ def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeyp
 @pytest.mark.parametrize("specials", [(), ("<s>",)])
 def test_ids_that_begin_above_0(specials, sources, tmp_path):
     """The largest id is then n_vocab or more, also where no ordinary token has it."""
-    (tmp_path / "t.txt").write_text("\n".join(TEXTS["a"]), encoding="utf-8")
     options = {"alphabet": "bytes1", "vocab_size": 265, "special": specials, "reserve": 2}
-    model = str(train(tmp_path / "run", [str(tmp_path / "t.txt")], resources=LEARNING, **options).log)
+    model = str(train(tmp_path / "run", sources[:1], resources=LEARNING, **options).log)
     (found,) = evaluate([model], sources[:1], resources=SMALL)
     assert_equal(found.values, by_sql(Tokenizer(model), TEXTS["a"]))
 
@@ -137,11 +134,10 @@ def test_ids_that_begin_above_0(specials, sources, tmp_path):
 def test_one_document_in_many_blocks(tmp_path, monkeypatch):
     """A text file is one document; words, chunks and superwords go on across its blocks."""
     text = "in the end of the day it is the end of the line, " * 60 + "日本 語\u2003x" * 20
-    (tmp_path / "t.txt").write_text(text, encoding="utf-8")
-    model = save("boundless", tmp_path)
+    source, model = written(tmp_path / "t.txt", text), save("boundless", tmp_path)
     monkeypatch.setattr(module, "_MOST_BLOCK", 100)
     monkeypatch.setattr(module, "_LEAST_BLOCK", 100)
-    (found,) = evaluate([model], [str(tmp_path / "t.txt")], resources=SMALL)
+    (found,) = evaluate([model], [str(source)], resources=SMALL)
     assert_equal(found.values, by_sql(Tokenizer(model), [text]))
 
 
@@ -161,9 +157,9 @@ def test_renyi_equals_tokenization_scorer():
 def test_rivals_are_measured_beside(sources, tmp_path):
     """A tokenizer.json and tiktoken ranks, as they are imported."""
     model = save("plain", tmp_path)
-    cli("export", model, "--to", "hf", "-o", tmp_path / "tokenizer.json")
-    cli("export", model, "--to", "tiktoken", "-o", tmp_path / "ranks.tiktoken")
     rivals = [str(tmp_path / "tokenizer.json"), str(tmp_path / "ranks.tiktoken")]
+    for to, path in zip(("hf", "tiktoken"), rivals, strict=True):
+        export(model, to, path)
     found = evaluate([model], sources, tokenizer=rivals, pattern="gpt4o", resources=SMALL)
     assert [one.model for one in found] == [model, *rivals]
     assert len({one.values["tokens"] for one in found}) == 1
@@ -175,7 +171,7 @@ def test_what_figures_of_several_texts_do_not_say_is_told(tmp_path):
     model = save("plain", tmp_path)
     texts = {"en": "of the\na the", "de": "von der\nein", "more": "a\nb\nc", "ru": "кошка\nсобака"}
     for name, text in texts.items():
-        (tmp_path / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
+        written(tmp_path / f"{name}.txt", text + "\n")
     command = ("evaluate", model, "--lines", "--by", "source", "--text", tmp_path / "en.txt", "--text")
     told = "parity and gini/n are for texts that say the same (parity: tokens compared with those of the first source)"
     assert cli(*command, tmp_path / "de.txt").stderr == f"{told}.\n"
@@ -228,23 +224,19 @@ def test_groups_are_their_files_put_together(kind, tmp_path):
     """A group's numbers are those of one file with all its documents; parity is beside the first text's group."""
     model = save(kind, tmp_path)
     groups = {"de": [DOCUMENTS[:9], DOCUMENTS[9:12]], "en": [DOCUMENTS[5:30]], "(no group)": [TEXTS["b"]]}
-    together = tmp_path / "together"
-    together.mkdir()
     texts = []
     for name, files in groups.items():
         folder = tmp_path / "texts" / name
         folder.mkdir(parents=True)
         for i, documents in enumerate(files):
-            lines = "".join(json.dumps({"text": text}) + "\n" for text in documents)
-            (folder / f"{i}.jsonl").write_text(lines)
-            with open(together / f"{name}.jsonl", "a") as file:
-                file.write(lines)
+            json_lines(folder / f"{i}.jsonl", documents)
         texts += ["--text", folder]
     rules = ["--group", "de=texts/de", "--group", "en=en/*.jsonl"]
     found = json.loads(cli("evaluate", model, *texts, "--by", "group", *rules, "--json").stdout)
     assert [row["group"] for row in found] == ["(no group)", "de", "en", ALL]
     for row in found[:-1]:
-        (alone,) = evaluate([model], [str(together / f"{row['group']}.jsonl")], resources=SMALL)
+        together = json_lines(tmp_path / "together.jsonl", chain.from_iterable(groups[row["group"]]))
+        (alone,) = evaluate([model], [together], resources=SMALL)
         assert {key: row[key] for key in alone.values} == alone.values
         assert row["parity"] == row["tokens"] / found[1]["tokens"]
     by_folder = json.loads(cli("evaluate", model, *texts, "--by", "group", "--group-by", "folder", "--json").stdout)
@@ -264,8 +256,7 @@ def test_what_cannot_be_evaluated_is_said(tmp_path, sources):
     with pytest.raises(UsageError, match="read only once"):
         evaluate([model, model], ["-"])
     assert "Missing" not in cli("evaluate", tmp_path / "nothing", "--text", sources[0], expect=1).stderr
-    (tmp_path / "empty.jsonl").write_text('{"text": ""}\n')
-    (found,) = evaluate([model], [str(tmp_path / "empty.jsonl")])
-    assert found.values["tokens"] == 0
-    assert found.values["bytes_per_token"] is None
-    assert "-" in cli("evaluate", model, "--text", tmp_path / "empty.jsonl").stdout
+    empty = json_lines(tmp_path / "empty.jsonl", [""])
+    (found,) = evaluate([model], [empty])
+    assert (found.values["tokens"], found.values["bytes_per_token"]) == (0, None)
+    assert "-" in cli("evaluate", model, "--text", empty).stdout

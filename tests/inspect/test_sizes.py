@@ -26,9 +26,9 @@ from streambpe.model.pruned import without_residues
 from streambpe.model.replay import Model
 from tests.oracles.replay import encode_chunks
 from tests.runs import SMALL, cli
-from tests.samples import written
+from tests.samples import json_lines
 from tests.tiers import seeds
-from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, configured, random_log, trained
 
 
 def uses_by_replaying(log: EventLog, counts: dict[str, int]) -> dict[int, int]:
@@ -78,15 +78,13 @@ def test_the_table_is_that_of_the_models_cut_to_these_sizes(kind, tmp_path):
     write_event_log(model, log)
     whole, least = Tokenizer(log).n_vocab, Tokenizer(EventLog(log.header, ())).n_vocab
     asked = [whole, (whole + least) // 2, least + 9]
-    files = {}
-    for name, texts in {"a": DOCUMENTS[:20], "b": DOCUMENTS[20:40], "c": [text for text in HOSTILE if text]}.items():
-        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        files[name] = str(written(tmp_path / f"{name}.jsonl", lines))
-    given = {"de": [files["a"], files["b"]], "en": files["c"]}
+    documents = [DOCUMENTS[:20], DOCUMENTS[20:40], [text for text in HOSTILE if text]]
+    files = [json_lines(tmp_path / f"{i}.jsonl", texts) for i, texts in enumerate(documents)]
+    given = {"de": files[:2], "en": files[2]}
     found = sizes(model, given, vocab_size=asked, rare=3, resources=SMALL)
     assert [(one.group, one.vocab_size) for one in found] == [(g, s) for g in ("de", "en", ALL) for s in asked]
     for one in found:
-        texts = given.get(one.group, list(files.values()))
+        texts = given.get(one.group, files)
         smaller = tmp_path / "cut.events.jsonl"
         write_event_log(smaller, cut_log(log, one.vocab_size))
         (beside,) = evaluate(smaller, texts, resources=SMALL)
@@ -168,14 +166,11 @@ def test_what_is_refused(more, told, tmp_path):
 def test_models_that_cannot_be_cut(tmp_path):
     """BatchBPE's rounds, ids with holes, and standard input where the text is read again for each size."""
     (tmp_path / "t.txt").write_text("a")
-    log = trained("plain")
-    for config, told in (({"batch": "paper"}, "cannot be cut"), ({"holes": 1}, "ids have holes")):
-        other = EventLog(log.header.__class__(log.header.alphabet, {**log.header.config, **config}), log.events)
-        write_event_log(tmp_path / "m.jsonl", other)
-        assert told in cli("sizes", tmp_path / "m.jsonl", "--text", tmp_path / "t.txt", "--vocab-size", 300,
-                           expect=2).stderr  # fmt: skip
-    write_event_log(tmp_path / "p.jsonl", trained("picky"))
-    assert (
-        "once for each size"
-        in cli("sizes", tmp_path / "p.jsonl", "--text", "-", "--vocab-size", "300,320", expect=2).stderr
-    )
+    for log, text, told in (
+        (configured(trained("plain"), batch="paper"), tmp_path / "t.txt", "cannot be cut"),
+        (configured(trained("plain"), holes=1), tmp_path / "t.txt", "ids have holes"),
+        (trained("picky"), "-", "once for each size"),
+    ):
+        write_event_log(tmp_path / "m.jsonl", log)
+        command = ("sizes", tmp_path / "m.jsonl", "--text", text, "--vocab-size", "300,320")
+        assert told in cli(*command, expect=2).stderr
