@@ -32,16 +32,16 @@ from streambpe.train.as_model import model_log
 from tests.oracles.splits import split_text
 from tests.runs import cli
 from tests.samples import written
-from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, trained
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, configured, trained
 
 EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}
 LOST = {"picky": "deletions", "stops": "stop words", "boundless": "superwords"}  # in a word
 
 
-def plain(**header):
-    """The plain model with something else in its header."""
+def with_specials(*specials):
+    """The plain model with other special tokens."""
     log = trained("plain")
-    return replace(log, header=replace(log.header, **header))
+    return replace(log, header=replace(log.header, specials=specials))
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_sizes_are_cut_from_one_model(tmp_path, held_out):
     with pytest.raises(UsageError, match="does not reach 9999"):
         cut_log(trained("plain"), 9999)
     with pytest.raises(UsageError, match="--batch paper"):
-        cut_log(plain(config={"batch": "paper"}), 300)
+        cut_log(configured(trained("plain"), batch="paper"), 300)
 
 
 def test_strict_exits_4_unless_exact(tmp_path, held_out):
@@ -154,7 +154,7 @@ def test_gguf_holds_only_what_llama_cpp_has_a_name_for(tmp_path):
     with pytest.raises(ModelError, match="superwords"):
         export(trained("boundless"), "gguf", tmp_path / "b.gguf")
     with pytest.raises(ModelError, match="no pattern named like 'punct'"):
-        export(plain(config={"pattern": "punct"}), "gguf", tmp_path / "p.gguf")
+        export(configured(trained("plain"), pattern="punct"), "gguf", tmp_path / "p.gguf")
 
 
 def test_a_gguf_file_has_every_field_that_llama_cpp_reads(tmp_path):
@@ -191,7 +191,7 @@ def test_a_gguf_file_has_every_field_that_llama_cpp_reads(tmp_path):
         "tokenizer.chat_template": "{{ messages }} é",
     }
     with pytest.raises(UsageError, match="--add-eos"):
-        export(plain(specials=()), "gguf", tmp_path / "w.gguf", add_eos=True)
+        export(with_specials(), "gguf", tmp_path / "w.gguf", add_eos=True)
     assert not (tmp_path / "w.gguf").exists()
 
 
@@ -225,10 +225,8 @@ def test_tokens_that_tiktoken_would_make_otherwise_are_told(tmp_path):
 
 def test_a_second_pattern_of_uw_keeps_its_gaps():
     """The header's stage2_pattern splits, also one of a user's own; what it does not match is chunks, never lost."""
-    log = trained("uw")
     for pattern in ("superbpe2", r"\p{N}{1,3}"):
-        config = {"pattern": "superbpe1", "superwords": "uw", "stage2_pattern": pattern}
-        tokenizer = Tokenizer(EventLog(replace(log.header, config=config), log.events))
+        tokenizer = Tokenizer(configured(trained("uw"), stage2_pattern=pattern))
         assert tokenizer.decode(tokenizer.encode_ordinary(TEXT + " 123")) == TEXT + " 123"
     assert tokenizer.encoder.split("a b12c") == ["a b", "12", "c"]
 
@@ -246,15 +244,15 @@ def test_examples_are_told_once_each():
 def test_tiktoken_file_makes_an_encoding(tmp_path, monkeypatch):
     """The Python file beside the ranks is imported as it says itself, with every special token of the model."""
     first, last = trained("plain").header.specials
-    specials = (first, Special("<😀>", last.id))
-    export(plain(specials=specials), "tiktoken", tmp_path / "en.tiktoken")
+    log = with_specials(first, Special("<😀>", last.id))
+    export(log, "tiktoken", tmp_path / "en.tiktoken")
     monkeypatch.syspath_prepend(tmp_path)
     found = importlib.import_module("en_tiktoken")
     assert "`from en_tiktoken import encoding`" in found.__doc__
     encoding = found.encoding
     assert snippet_of(Path("2x.ranks")) == Path("_2x_ranks.py")
     assert encoding.encode_ordinary(TEXT) == Tokenizer(trained("plain")).encode_ordinary(TEXT)
-    assert encoding.special_tokens_set == {special.text for special in specials}
+    assert encoding.special_tokens_set == {special.text for special in log.header.specials}
 
 
 def test_the_name_of_an_output_is_never_run(tmp_path):

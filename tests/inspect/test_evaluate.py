@@ -1,17 +1,17 @@
-"""`evaluate`: every measure against encoding document by document and counting with SQL."""
+"""`evaluate`: every measure against encoding and counting document by document."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import math
 import random
 from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from streambpe.encode.formats.export import export
@@ -49,47 +49,25 @@ def sources(tmp_path_factory) -> list[str]:
     return [json_lines(folder / f"{name}.jsonl", documents) for name, documents in TEXTS.items()]
 
 
-SQL = """
-WITH used AS (SELECT id, count(*) AS n FROM ids GROUP BY id),
-known AS (SELECT u.id, u.n, c.bytes FROM used AS u LEFT JOIN contents AS c USING (id))
-SELECT
-    (SELECT count(*) FROM documents)                                        AS documents,
-    (SELECT sum(octet_length(encode(text))) FROM documents)                 AS bytes,
-    sum(n)                                                                  AS tokens,
-    (SELECT sum(octet_length(encode(text))) FROM documents) / sum(n)        AS bytes_per_token,
-    count(*)                                                                AS vocab_used,
-    count(*) / any_value(getvariable('size'))                               AS vocab_used_share,
-    log2(sum(pow(n / total, 2.5))) / -1.5 / log2(count(*))                  AS renyi,
-    log2(sum(pow(n / total, 2.5))) / -1.5 / log2(any_value(getvariable('size'))) AS renyi_vocab,
-    count(*) FILTER (bytes IS NOT NULL AND try(decode(bytes)) IS NULL)      AS partial_tokens,
-    coalesce(sum(n) FILTER (bytes IS NOT NULL AND try(decode(bytes)) IS NULL), 0) / sum(n) AS partial_share
-FROM known, (SELECT sum(n) AS total FROM used)
-"""
-
-
-def by_sql(tokenizer: Tokenizer, documents: list[str]) -> dict[str, Any]:
+def by_hand(tokenizer: Tokenizer, documents: list[str]) -> dict[str, Any]:
     """The measures from one document after another."""
-    con = duckdb.connect()
-    con.execute("CREATE TABLE documents (text VARCHAR); CREATE TABLE ids (id BIGINT); "
-                "CREATE TABLE contents (id BIGINT, bytes BLOB)")  # fmt: skip
-    con.executemany("INSERT INTO documents VALUES (?)", [[text] for text in documents])
-    ids = [number for text in documents for number in tokenizer.encode_ordinary(text)]
-    con.execute("INSERT INTO ids SELECT unnest(?)", [ids])
     special = set(tokenizer.special_tokens.values())
-    contents = [
-        [number, tokenizer.decode_single_token_bytes(number)] for number in sorted(set(ids)) if number not in special
-    ]
-    con.executemany("INSERT INTO contents VALUES (?, ?)", contents)
-    con.execute("SET VARIABLE size = ?", [tokenizer.n_vocab])
-    relation = con.sql(SQL)
-    found = dict(zip(relation.columns, relation.fetchall()[0], strict=True))
+
+    def is_partial(number: int) -> bool:
+        content = b"" if number in special else tokenizer.decode_single_token_bytes(number)
+        return content.decode(errors="ignore").encode() != content
+
+    used = Counter(number for text in documents for number in tokenizer.encode_ordinary(text))
+    tokens, size, words = used.total(), sum(len(text.encode()) for text in documents), len(" ".join(documents).split())
+    partial = {number: n for number, n in used.items() if is_partial(number)}
+    entropy = math.log2(sum((n / tokens) ** 2.5 for n in used.values())) / -1.5
     chunks = [tokenizer.encoder.encode_chunk(chunk) for text in documents for chunk in tokenizer.encoder.split(text)]
-    found["single_token_chunks"] = sum(len(ids) == 1 for ids in chunks) / len(chunks)
-    found["words"] = sum(len(text.split()) for text in documents)
-    found["tokens_per_word"] = found["tokens"] / found["words"]
-    found["vocab_size"] = tokenizer.n_vocab
-    con.close()
-    return found
+    found = {"documents": len(documents), "bytes": size, "tokens": tokens, "bytes_per_token": size / tokens}
+    found |= {"words": words, "tokens_per_word": tokens / words, "vocab_size": tokenizer.n_vocab}
+    found |= {"vocab_used": len(used), "vocab_used_share": len(used) / tokenizer.n_vocab}
+    found |= {"renyi": entropy / math.log2(len(used)), "renyi_vocab": entropy / math.log2(tokenizer.n_vocab)}
+    found |= {"partial_tokens": len(partial), "partial_share": sum(partial.values()) / tokens}
+    return found | {"single_token_chunks": sum(len(ids) == 1 for ids in chunks) / len(chunks)}
 
 
 def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -100,14 +78,14 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 @pytest.mark.every(4)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "pairs"])
-def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeypatch):
+def test_every_measure_equals_counting_by_hand(kind, sources, tmp_path, monkeypatch):
     """All kinds of models, superwords, deletions and unknown tokens too; in blocks of any size, and with a table of
     chunks that is encoded and begun again after every block."""
     model = save(kind, tmp_path)
     tokenizer = Tokenizer(model)
     documents = [text for texts in TEXTS.values() for text in texts]
-    expected = by_sql(tokenizer, documents)
-    parts = [by_sql(tokenizer, texts) for texts in TEXTS.values()]
+    expected = by_hand(tokenizer, documents)
+    parts = [by_hand(tokenizer, texts) for texts in TEXTS.values()]
     for block in (16 << 20, 700):
         monkeypatch.setattr(module, "_MOST_BLOCK", block)
         monkeypatch.setattr(module, "_LEAST_BLOCK", block)
@@ -128,7 +106,7 @@ def test_ids_that_begin_above_0(specials, sources, tmp_path):
     options = {"alphabet": "bytes1", "vocab_size": 265, "special": specials, "reserve": 2}
     model = str(train(tmp_path / "run", sources[:1], resources=LEARNING, **options).log)
     (found,) = evaluate([model], sources[:1], resources=SMALL)
-    assert_equal(found.values, by_sql(Tokenizer(model), TEXTS["a"]))
+    assert_equal(found.values, by_hand(Tokenizer(model), TEXTS["a"]))
 
 
 def test_one_document_in_many_blocks(tmp_path, monkeypatch):
@@ -138,7 +116,7 @@ def test_one_document_in_many_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_MOST_BLOCK", 100)
     monkeypatch.setattr(module, "_LEAST_BLOCK", 100)
     (found,) = evaluate([model], [str(source)], resources=SMALL)
-    assert_equal(found.values, by_sql(Tokenizer(model), [text]))
+    assert_equal(found.values, by_hand(Tokenizer(model), [text]))
 
 
 def test_renyi_equals_tokenization_scorer():
