@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import ANY
@@ -20,8 +17,8 @@ from streambpe.model.events import event_line
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.counting.take_back import take_back
+from streambpe.train.engine import engine
 from streambpe.train.engine.rules import EngineTuning
-from tests.core.test_core_build import checkout
 from tests.runs import SMALL, accept, break_off, change, counted_run, log_of, rows, text_run
 from tests.samples import natural_text, written
 from tests.tiers import long
@@ -188,30 +185,17 @@ def test_every_kind_of_training_is_learned_again(kind, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("return one->key < other->key;", "return one->key > other->key;"),  # of two pairs that tie, the other
-        ("slot->n < all->floor ||", "slot->n % 5 == 0 ||"),  # none that stands five or ten times
-    ],
-)
-def test_a_core_that_goes_wrong_is_found_by_the_learner_of_tables(right, wrong, tmp_path):
-    """A copy of the core takes the other of two pairs that tie, or leaves out merges; `check --replay` names the first
-    event that differs."""
-    run, place = text_run(tmp_path / "run", natural_text(5, 20_000)), checkout(tmp_path / "copy")
-    file = place / "streambpe/core/learn_pairs.c"
-    code = file.read_text(encoding="utf-8")
-    assert code.count(right) == 1
-    file.write_text(code.replace(right, wrong), encoding="utf-8")
-    subprocess.run([sys.executable, "hatch_build.py"], cwd=place, check=True, capture_output=True)
-    train(run, name="right", vocab_size=300, resources=SMALL)
-    command = [sys.executable, "-m", "streambpe", "train", str(run), "--vocab-size", "300"]
-    subprocess.run(command, cwd=place, env={**os.environ, "PYTHONPATH": str(place)}, check=True, capture_output=True)
-    events = [log_of(run, name).events for name in ("model", "right")]
-    first = next(at for at, (one, other) in enumerate(zip(*events, strict=True)) if one != other)
-    assert check(run, resources=SMALL) == []
-    problems = [p.what for p in check(run, replay=True, resources=SMALL) if p.table == "main.events"]
-    assert problems[0] == (first, *(event_line(each[first]).decode().strip() for each in events))
+def test_what_is_learned_again_is_learned_in_tables(trained, tmp_path, monkeypatch):
+    """By another program than the core, which may have gone wrong."""
+
+    def core_learns(*_, **__):
+        raise RuntimeError("the core learns")
+
+    for learning in ("MemoryLearning", "DiskLearning"):
+        monkeypatch.setattr(engine, learning, core_learns)
+    assert check(trained, replay=True, resources=SMALL) == []
+    with pytest.raises(RuntimeError, match="the core learns"):
+        train(shutil.copytree(trained, tmp_path / "run"), name="third", vocab_size=400, resources=SMALL)
 
 
 @pytest.mark.long

@@ -24,6 +24,7 @@ from streambpe.model.events import Event, delete_event
 from streambpe.model.pruned import prune_log, without_residues
 from streambpe.model.replay import Model
 from streambpe.train.commands import train
+from tests.inspect.test_sizes import uses_by_replaying
 from tests.oracles.replay import encode_chunk, encode_chunks, to_model_ids
 from tests.oracles.splits import split_text
 from tests.runs import SMALL, cli
@@ -175,10 +176,7 @@ def residues_one_by_one(log: EventLog, counts: dict[str, int], share: Fraction) 
     """The slow way: look at one token after the other, the last one first, and encode everything again each time."""
 
     def uses(events: Sequence[Event]) -> Counter[int]:
-        model, found = Model(EventLog(log.header, tuple(events))), Counter()
-        for chunk, n in counts.items():
-            found.update({number: n * many for number, many in Counter(encode_chunk(model, chunk.encode())).items()})
-        return found
+        return uses_by_replaying(EventLog(log.header, tuple(events)), counts)
 
     made = Counter()
     for at, event in enumerate(log.events):  # each place where it is made is one token less

@@ -31,13 +31,13 @@ from tests.tiers import seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, configured, random_log, trained
 
 
-def uses_by_replaying(log: EventLog, counts: dict[str, int]) -> dict[int, int]:
+def uses_by_replaying(log: EventLog, counts: dict[str, int]) -> Counter[int]:
     """How often each log id is used, by the slow replay of each chunk."""
-    model, found = Model(log), Counter()
+    model, found = Model(log), Counter[int]()
     for chunk, n in counts.items():
         for number in encode_chunks(model, [chunk.encode()]):
             found[number] += n
-    return {number: n for number, n in found.items() if n}
+    return +found
 
 
 def assert_grown(log: EventLog, counts: dict[str, int], kept: list[int]) -> None:
@@ -48,9 +48,9 @@ def assert_grown(log: EventLog, counts: dict[str, int], kept: list[int]) -> None
         grown.add(pl.DataFrame(part, schema={"chunk": pl.String, "n": pl.Int64}, orient="row"))
     for events in kept:
         slow = uses_by_replaying(EventLog(log.header, log.events[:events]), counts)
-        uses = grown.uses(events)
-        assert {i: n for i, n in enumerate(uses[:-1].tolist()) if n} | ({-1: int(uses[-1])} if uses[-1] else {}) == slow
-        assert grown.tokens[events] == sum(slow.values())
+        *uses, unknown = grown.uses(events).tolist()
+        assert {i: n for i, n in [*enumerate(uses), (-1, unknown)] if n} == slow
+        assert grown.tokens[events] == slow.total()
 
 
 def without_deletions(log: EventLog) -> EventLog:
