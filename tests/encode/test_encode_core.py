@@ -316,7 +316,8 @@ def test_a_run_that_hangs_together_is_not_looked_at_for_each_piece(monkeypatch):
 
 @pytest.mark.parametrize("kind", [*KINDS, "script", "own pattern"])
 def test_many_texts_as_two_arrays_are_the_texts_one_by_one(kind, monkeypatch):
-    """Empty texts anywhere, many groups of texts, any number of threads; allowed special tokens in some of them."""
+    """Empty texts anywhere, many groups of texts, any number of threads; allowed special tokens in some of them; also
+    asked for by four threads at once."""
     log = trained(kind if kind in KINDS else "plain")
     if kind == "script":
         log = EventLog(Header(script_alphabet("bytes").to_header(), {"pattern": "script"}), ())
@@ -335,6 +336,12 @@ def test_many_texts_as_two_arrays_are_the_texts_one_by_one(kind, monkeypatch):
             assert (ids.dtype, offsets.dtype, len(offsets)) == (np.uint32, np.int64, len(texts) + 1)
             assert [ids[start:end].tolist() for start, end in pairwise(offsets.tolist())] == wanted
             assert tokenizer.encode_batch(texts, num_threads=threads, **how) == wanted
+    with ThreadPoolExecutor(4) as pool:  # which share the tokenizer
+        assert list(pool.map(tokenizer.encode_ordinary, texts * 3)) == wanted * 3
+        for found in pool.map(lambda _: tokenizer.encode_ordinary_batch(texts, num_threads=2), range(4)):
+            assert found == wanted
+    assert tokenizer.decode_batch(wanted, num_threads=2) == [tokenizer.decode(ids) for ids in wanted]
+    assert tokenizer.decode_bytes_batch(wanted) == [tokenizer.decode_bytes(ids) for ids in wanted]
 
 
 def test_no_texts_and_an_error_among_some():
@@ -347,21 +354,6 @@ def test_no_texts_and_an_error_among_some():
         with pytest.raises(ValueError, match="special token '<s>' at character 1"):
             encode(["a", "b<s>"])
     assert tokenizer.encode_batch_to_numpy(["the"])[0].tolist() == tokenizer.encode("the")
-
-
-@pytest.mark.every(4)
-@pytest.mark.parametrize("kind", KINDS)
-def test_threads_share_a_tokenizer(kind):
-    """Single texts and lists of them, from four threads at once."""
-    tokenizer = Tokenizer(trained(kind))
-    texts = [*DOCUMENTS, *HOSTILE]
-    wanted = [tokenizer.encode_ordinary(text) for text in texts]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(tokenizer.encode_ordinary, texts * 3)) == wanted * 3
-        for found in pool.map(lambda _: tokenizer.encode_ordinary_batch(texts, num_threads=2), range(4)):
-            assert found == wanted
-    assert tokenizer.decode_batch(wanted, num_threads=2) == [tokenizer.decode(ids) for ids in wanted]
-    assert tokenizer.decode_bytes_batch(wanted) == [tokenizer.decode_bytes(ids) for ids in wanted]
 
 
 def test_a_stop_word_is_found_among_many():

@@ -33,6 +33,7 @@ SMALL = Resources(256 * 10**6, 1)
 TEXTS = {
     "a": [*DOCUMENTS[:40], "a document\nof two lines, the end"],
     "b": [text for text in HOSTILE if text and "<|" not in text] + ["ünïcode wörds 日本語 の the end of the day"],
+    "c": ["in the end of the day it is the end of the line, " * 60 + "日本 語\u2003x" * 20],
 }
 
 
@@ -44,9 +45,10 @@ def save(kind: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory) -> list[str]:
-    """Two files of documents."""
+    """Two files of documents, and one that is a document."""
     folder = tmp_path_factory.mktemp("texts")
-    return [json_lines(folder / f"{name}.jsonl", documents) for name, documents in TEXTS.items()]
+    of_many = [json_lines(folder / f"{name}.jsonl", TEXTS[name]) for name in "ab"]
+    return [*of_many, str(written(folder / "c.txt", TEXTS["c"][0]))]
 
 
 def by_hand(tokenizer: Tokenizer, documents: list[str]) -> dict[str, Any]:
@@ -79,18 +81,18 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
 @pytest.mark.every(4)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "pairs"])
 def test_every_measure_equals_counting_by_hand(kind, sources, tmp_path, monkeypatch):
-    """All kinds of models, superwords, deletions and unknown tokens too; in blocks of any size, and with a table of
-    chunks that is encoded and begun again after every block."""
+    """All kinds of models, superwords, deletions and unknown tokens too; in blocks of any size, across which words,
+    chunks and superwords of a document go on, and with a table of chunks that is begun again after every block."""
     model = save(kind, tmp_path)
     tokenizer = Tokenizer(model)
     documents = [text for texts in TEXTS.values() for text in texts]
     expected = by_hand(tokenizer, documents)
     parts = [by_hand(tokenizer, texts) for texts in TEXTS.values()]
-    for block in (16 << 20, 700):
+    for block in (16 << 20, 100):
         monkeypatch.setattr(module, "_MOST_BLOCK", block)
         monkeypatch.setattr(module, "_LEAST_BLOCK", block)
         monkeypatch.setattr(measures, "_SLICE", block)
-        if block == 700:
+        if block == 100:
             monkeypatch.setattr(module.ChunkCounts, "held", property(lambda _: 1 << 40))
         found = evaluate([model], sources, by="source", resources=SMALL)
         assert [one.source for one in found] == [*sources, ALL]
@@ -107,16 +109,6 @@ def test_ids_that_begin_above_0(specials, sources, tmp_path):
     model = str(train(tmp_path / "run", sources[:1], resources=LEARNING, **options).log)
     (found,) = evaluate([model], sources[:1], resources=SMALL)
     assert_equal(found.values, by_hand(Tokenizer(model), TEXTS["a"]))
-
-
-def test_one_document_in_many_blocks(tmp_path, monkeypatch):
-    """A text file is one document; words, chunks and superwords go on across its blocks."""
-    text = "in the end of the day it is the end of the line, " * 60 + "日本 語\u2003x" * 20
-    source, model = written(tmp_path / "t.txt", text), save("boundless", tmp_path)
-    monkeypatch.setattr(module, "_MOST_BLOCK", 100)
-    monkeypatch.setattr(module, "_LEAST_BLOCK", 100)
-    (found,) = evaluate([model], [str(source)], resources=SMALL)
-    assert_equal(found.values, by_hand(Tokenizer(model), [text]))
 
 
 def test_renyi_equals_tokenization_scorer():
@@ -174,6 +166,7 @@ def test_gini():
 def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     """The same numbers three ways; parity stands beside the file named first, wherever it sorts."""
     models = [save("plain", tmp_path), save("boundless", tmp_path)]
+    sources = sources[:2]
     texts = ["--text", sources[1], "--text", sources[0]]
     rows = json.loads(cli("evaluate", *models, *texts, "--by", "source", "--json").stdout)
     assert [(row["model"], row["source"]) for row in rows] == [(m, s) for m in models for s in [*sources, ALL]]

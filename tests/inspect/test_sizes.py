@@ -26,7 +26,7 @@ from streambpe.model.pruned import without_residues
 from streambpe.model.replay import Model
 from tests.oracles.replay import encode_chunks
 from tests.runs import SMALL, cli
-from tests.samples import json_lines
+from tests.samples import json_lines, written
 from tests.tiers import seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, configured, random_log, trained
 
@@ -147,30 +147,21 @@ def test_the_command(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("kind", "config", "more", "told"),
     [
-        (["--vocab-size", 900], "does not reach 900 ids"),
-        (["--vocab-size", "x"], "give one number, or several"),
-        (["--text", "all=t.txt"], "the last rows have this name"),
-        (["--vocab-size", 100], "260 ids before any event"),
-        (["-o", "t.xls"], "give such a name"),
-        (["--text", "=x"], "write GROUP=FILE"),
+        ("plain", {}, ["--vocab-size", 900], "does not reach 900 ids"),
+        ("plain", {}, ["--vocab-size", "x"], "give one number, or several"),
+        ("plain", {}, ["--text", "all=t.txt"], "the last rows have this name"),
+        ("plain", {}, ["--vocab-size", 100], "260 ids before any event"),
+        ("plain", {}, ["-o", "t.xls"], "give such a name"),
+        ("plain", {}, ["--text", "=x"], "write GROUP=FILE"),
+        ("plain", {"batch": "paper"}, ["--vocab-size", 300], "cannot be cut"),
+        ("plain", {"holes": 1}, ["--vocab-size", 300], "ids have holes"),
+        ("picky", {}, ["--text", "-", "--vocab-size", "300,320"], "once for each size"),
     ],
 )
-def test_what_is_refused(more, told, tmp_path):
-    write_event_log(tmp_path / "m.jsonl", trained("plain"))
-    (tmp_path / "t.txt").write_text("a")
-    assert told in cli("sizes", tmp_path / "m.jsonl", "--text", tmp_path / "t.txt", *more, expect=2).stderr
-
-
-def test_models_that_cannot_be_cut(tmp_path):
-    """BatchBPE's rounds, ids with holes, and standard input where the text is read again for each size."""
-    (tmp_path / "t.txt").write_text("a")
-    for log, text, told in (
-        (configured(trained("plain"), batch="paper"), tmp_path / "t.txt", "cannot be cut"),
-        (configured(trained("plain"), holes=1), tmp_path / "t.txt", "ids have holes"),
-        (trained("picky"), "-", "once for each size"),
-    ):
-        write_event_log(tmp_path / "m.jsonl", log)
-        command = ("sizes", tmp_path / "m.jsonl", "--text", text, "--vocab-size", "300,320")
-        assert told in cli(*command, expect=2).stderr
+def test_what_is_refused(kind, config, more, told, tmp_path):
+    """Of BatchBPE's rounds and ids with holes there is no smaller model; standard input is read only once."""
+    write_event_log(tmp_path / "m.jsonl", configured(trained(kind), **config))
+    command = ("sizes", tmp_path / "m.jsonl", "--text", written(tmp_path / "t.txt", "a"), *more)
+    assert told in cli(*command, expect=2).stderr
