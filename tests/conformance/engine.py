@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.model.alphabet import Alphabet, bytes_alphabet
@@ -28,10 +28,13 @@ from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks
 from tests.conformance.judges import (
     ALL_BYTES,
+    batch_options,
     hf_verdict,
     kensho_deletions,
     superword_verdict,
+    train_batchbpe,
     train_kensho,
+    train_picky,
     uw_verdict,
 )
 from tests.conformance.script_judges import NO_SPLIT, Pretokenizer
@@ -48,7 +51,6 @@ from tests.conformance.verdicts import (
     superword_flags,
     without_parts,
 )
-from tests.oracles.picky import SPECIALS
 from tests.runs import counted_run
 
 RESOURCES = Resources(400 * 10**6, 2)
@@ -124,25 +126,16 @@ def only_until(place: int, vector: Vector, why: str) -> str | None:
 def judge_batchbpe(vector: Vector) -> Verdict:
     """Batches as sets of merges with their counts, and stop words, until a tie decides what is in one."""
     params = vector.params
-    counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
-    published, ours = (oracles.choose_stop_words(counts, params["stop_list_size"], way) for way in STOP_TIES)
-    options = {"cap_divisor": params["cap_divisor"], "overlaps": "all" if "Quick" in vector.system else "disjoint"}
-    if set(published) != set(ours):
+    trainings = [train_batchbpe(vector, ties) for ties in ("first-seen", "ids")]
+    published, ours = (training.vocabulary.stop_ids.keys() for training in trainings)
+    if published != ours:
         return Verdict(not_judged="a tie decides which chunks are stop words")
-    kept = oracles.cut_off(counts, params["freq_cutoff"])
-    trainings = [
-        oracles.train_batches(
-            kept, bytes_alphabet(), params["vocab_size"], ties=ties, max_batch_size=params["max_batch_size"],
-            stop_words=stop_words, **options,
-        )
-        for ties, stop_words in (("first-seen", published), ("ids", ours))
-    ]  # fmt: skip
     batches = [in_batches(steps(model_of(t)), t.batch_sizes) for t in trainings]
     clear = equal_until(*batches)
     log, _ = learn_from_text(
-        vector.documents, {"pattern": preset(params["pattern"]), "gaps": "drop"}, "batch",
-        vocab_size=params["vocab_size"], max_batch=params["max_batch_size"] or None,
-        stop_list=params["stop_list_size"], freq_cutoff=params["freq_cutoff"], **options,
+        vector.documents, {"pattern": preset(params["pattern"]), "gaps": "drop"}, "batch", **batch_options(vector),
+        max_batch=params["max_batch_size"] or None, stop_list=params["stop_list_size"],
+        freq_cutoff=params["freq_cutoff"],
     )  # fmt: skip
     theirs = in_batches([event[:4] for event in vector.data["events"]], vector.data["batch_sizes"])
     learned = in_batches(steps(Model(log)), trainings[1].batch_sizes)
@@ -155,9 +148,6 @@ def judge_batchbpe(vector: Vector) -> Verdict:
         ],
         not_judged=only_until(events, vector, "a tie decides which merges are in a batch"),
     )
-
-
-STOP_TIES: tuple[Literal["first-seen", "bytes"], ...] = ("first-seen", "bytes")
 
 
 def in_batches(events: list[list[Any]], sizes: list[int]) -> list[list[list[Any]]]:
@@ -264,16 +254,7 @@ def judge_picky_characters(vector: Vector) -> Verdict:
 
 def characters_decide(vector: Vector, alphabet: Alphabet) -> int:
     """How many events are the same, whichever of the equally rare characters are unknown."""
-    params = vector.params
-    words = oracles.marked_words(vector.text.split("\n"))
-    told = []
-    for known in (oracles.covering_alphabet(words, params["coverage"]), alphabet):
-        training = oracles.train_words(
-            words, known, params["vocab_size"], ties="bytes", other_ids=len(SPECIALS),
-            deletions=oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True),
-        )  # fmt: skip
-        told.append(steps(model_of(training)))
-    return equal_until(*told)
+    return equal_until(*(steps(model_of(train_picky(vector, known))) for known in (None, alphabet)))
 
 
 def judge_script(vector: Vector) -> Verdict:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, Special
 from streambpe.model.replay import Model
 from tests import oracles
@@ -31,6 +31,7 @@ from tests.conformance.verdicts import (
     tokens_hex,
     without_parts,
 )
+from tests.oracles.batch import BatchTraining
 from tests.oracles.picky import SPECIALS, WORD_START
 from tests.oracles.replay import encode_chunks
 
@@ -70,19 +71,25 @@ def hf_verdict(vector: Vector, model: Model) -> Verdict:
     return verdict
 
 
-def judge_batchbpe(vector: Vector) -> Verdict:
+def batch_options(vector: Vector) -> dict[str, Any]:
+    """The options that BatchBPE has here by the same names."""
+    params, overlaps = vector.params, "all" if "Quick" in vector.system else "disjoint"
+    return {"vocab_size": params["vocab_size"], "cap_divisor": params["cap_divisor"], "overlaps": overlaps}
+
+
+def train_batchbpe(vector: Vector, ties: Literal["first-seen", "ids"] = "first-seen") -> BatchTraining:
+    """With the ties that were published, or those of the engine."""
     params = vector.params
     counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
-    stop_words = oracles.choose_stop_words(counts, params["stop_list_size"], ties="first-seen")
-    training = oracles.train_batches(
-        oracles.cut_off(counts, params["freq_cutoff"]),
-        bytes_alphabet(),
-        params["vocab_size"],
-        overlaps="all" if "Quick" in vector.system else "disjoint",
-        cap_divisor=params["cap_divisor"],
-        max_batch_size=params["max_batch_size"],
-        stop_words=stop_words,
-    )
+    return oracles.train_batches(
+        oracles.cut_off(counts, params["freq_cutoff"]), bytes_alphabet(), ties=ties,
+        max_batch_size=params["max_batch_size"], **batch_options(vector),
+        stop_words=oracles.choose_stop_words(counts, params["stop_list_size"], "bytes" if ties == "ids" else ties),
+    )  # fmt: skip
+
+
+def judge_batchbpe(vector: Vector) -> Verdict:
+    params, training = vector.params, train_batchbpe(vector)
     batch_of = [number for number, size in enumerate(training.batch_sizes) for _ in range(size)]
     model = model_of(training)
     verdict = Verdict(encode=encoder(model, lambda text: find_chunks(params["pattern"], text)))
@@ -96,15 +103,18 @@ def judge_batchbpe(vector: Vector) -> Verdict:
 # PickyBPE, both kinds
 
 
+def train_picky(vector: Vector, alphabet: Alphabet | None = None) -> oracles.Training:
+    """With the characters that were published, or others that are as rare."""
+    params, words = vector.params, oracles.marked_words(vector.text.split("\n"))
+    return oracles.train_words(
+        words, alphabet or oracles.covering_alphabet(words, params["coverage"]), params["vocab_size"], ties="bytes",
+        deletions=oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True), other_ids=len(SPECIALS),
+    )  # fmt: skip
+
+
 def judge_picky_char(vector: Vector) -> Verdict:
-    params = vector.params
-    words = oracles.marked_words(vector.text.split("\n"))
-    alphabet = oracles.covering_alphabet(words, params["coverage"])
-    deletions = oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True)
-    offset = len(SPECIALS)  # this system numbers its special tokens first
-    training = oracles.train_words(
-        words, alphabet, params["vocab_size"], ties="bytes", deletions=deletions, other_ids=offset
-    )
+    params, training = vector.params, train_picky(vector)
+    offset, alphabet = len(SPECIALS), training.vocabulary.alphabet  # this system numbers its special tokens first
     told = Claim("comparison", "IoS > threshold", params["comparison"])
     specials = [text.encode().hex() for text in SPECIALS]
     model = model_of(
