@@ -46,7 +46,7 @@ def test_the_texts_are_always_the_same():
     assert hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16] == DIGEST
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("name", [name for name, p in PRESETS.items() if not p.by_rules])
 @pytest.mark.parametrize("to", ["hf", "tiktoken"])
 def test_presets_are_exact_but_for_newer_characters(tmp_path, name, to):
@@ -128,9 +128,7 @@ def test_characters_that_both_know_are_told_and_not_excused_in_the_users_text(tm
     [result] = export(log_with("\u0295Ab \u0295Ab"), to, tmp_path / "t.json", verify=str(text))
     assert result.comparison.documents_that_differ == 1
     assert not result.comparison.exact
-    [result] = export(trained("plain"), to, tmp_path / "u.json")
-    assert result.exact
-    assert result.battery.reclassed == "\u0295"
+    assert (result.battery.exact, result.battery.reclassed) == (True, "\u0295")
     assert "without U+0295, which two versions of Unicode class differently" in "\n".join(result.lines())
 
 

@@ -19,9 +19,7 @@ from tests.script_samples import LINES
 
 SYSTEMS = {
     "plain": ({}, {}),
-    "rustbpe": ({"pattern": "gpt4"}, {"like": "rustbpe", "special": ("<|end|>",)}),
-    "kensho": ({"pattern": "boundless"}, {"like": "kensho"}),
-    "stop words": ({}, {"stop_list": 12}),
+    "kensho": ({"pattern": "boundless"}, {"like": "kensho", "special": ("<|end|>",)}),
     "batches": ({"pattern": "gpt4"}, {"like": "batch", "stop_list": 5}),
     "whole characters": ({}, {"whole_characters": True}),
     "script": ({"pattern": "script", "normalize": "nfc", "unencodable": "drop"}, {"like": "script"}),

@@ -11,6 +11,7 @@ import tracemalloc
 from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import mmh3
 import polars as pl
@@ -32,7 +33,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
 from tests.oracles.splits import split_text
-from tests.runs import SMALL, StopAfter, cli, rows
+from tests.runs import SMALL, Enough, StopAfter, cli, rows
 from tests.samples import json_lines, natural_text, written
 
 GPT4 = find_pattern("gpt4")
@@ -71,10 +72,11 @@ def test_windows_are_the_same_every_time_and_apart(large):
             json.loads(line)
 
 
-def test_a_small_corpus_is_taken_whole_and_a_long_line_is_cut_anywhere(large, tmp_path):
+def test_a_small_corpus_is_taken_whole_and_a_long_line_is_cut_anywhere(tmp_path):
     """Every byte is in one window; windows of one endless line."""
-    assert b"".join(block.data for block, _ in drawn(large, 10**9)) == large.read_bytes()
-    windows = drawn(written(tmp_path / "x.txt", "é" * 10**6 * 4), SUBSETS * WINDOW_BYTES)
+    path = written(tmp_path / "x.txt", "é" * 10**6 * 4)
+    assert b"".join(block.data for block, _ in drawn(path, 10**9)) == path.read_bytes()
+    windows = drawn(path, SUBSETS * WINDOW_BYTES)
     assert len(windows) >= SUBSETS
     assert all(len(block.data) <= 2 * WINDOW_BYTES for block, _ in windows)
 
@@ -223,17 +225,18 @@ plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2), rehearse="32MB")
     assert int(told.stdout) < 25 * 10**6
 
 
-def test_a_plan_says_how_much_it_reads_and_refuses_little(tmp_path):
+def test_a_plan_says_how_much_it_reads_and_refuses_little(tmp_path, monkeypatch):
     """Of a training that begins and ends in a moment, a plan would take as long."""
     text = written(tmp_path / "x.txt", natural_text(3, 300_000))
     refused = cli("plan", text, "--vocab-size", 300, "--json", expect=2).stderr
     assert "Nothing was planned. Train, or plan all the same with --rehearse 32MB." in refused
-    for rehearse, told in ((None, "reading 38 KB of 305 KB"), ("32MB", "reading 305 KB of 305 KB")):
-        said: list[str] = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("streambpe.inspect.plan._LEAST_BYTES", 1000)
-            plan([str(text)], resources=SMALL, vocab_size=300, rehearse=rehearse, tell=said.append)
-        assert said == [f"{told}, and training on it"]
+    monkeypatch.setattr("streambpe.inspect.plan._LEAST_BYTES", 1000)
+    tell = Mock(side_effect=[None, Enough])  # the second plan ends there
+    plan([str(text)], resources=SMALL, vocab_size=300, tell=tell)
+    with pytest.raises(Enough):
+        plan([str(text)], resources=SMALL, vocab_size=300, rehearse="32MB", tell=tell)
+    told = [call.args[0] for call in tell.call_args_list]
+    assert told == [f"reading {part} of 305 KB, and training on it" for part in ("38 KB", "305 KB")]
 
 
 @pytest.mark.long
