@@ -255,17 +255,14 @@ def test_wrong_wishes_are_refused_with_the_way_out(tmp_path):
         corpus.pick_dtype("uint16", 100_000, tmp_path)
 
 
-@pytest.mark.parametrize("json", [False, True])
-def test_shell_round_trip(tmp_path, json):
+def test_shell_round_trip(tmp_path):
     """encode | decode gives the text back, through lines of numbers and through a file."""
     write_event_log(tmp_path / "model.events.jsonl", trained("boundless"))
     text = "in the end of the day ñu 日本\n"
-    run = cli("encode", tmp_path, *["--json"] if json else [], input=text)
-    assert cli("decode", tmp_path, input=run.stdout).stdout == text
-    (tmp_path / "a.txt").write_text(text)
+    for form in ((), ("--json",)):
+        assert cli("decode", tmp_path, input=cli("encode", tmp_path, *form, input=text).stdout).stdout == text
     out = tmp_path / "ids.npy"
-    run = cli("encode", tmp_path, tmp_path / "a.txt", "-o", out)
-    assert "1 document" in run.stderr
+    assert "1 document" in cli("encode", tmp_path, written(tmp_path / "a.txt", text), "-o", out).stderr
     assert cli("decode", tmp_path, out).stdout == text
     (tmp_path / "bad.txt").write_bytes(b"a\xffb")
     asked = ["encode", str(tmp_path), str(tmp_path / "bad.txt")]
@@ -311,11 +308,10 @@ def test_validation_takes_documents_by_what_they_say(tmp_path, small_blocks, kin
 def test_a_side_without_documents_is_told(tmp_path):
     """One file that is one document cannot be divided: both files are written, and a warning says so."""
     write_event_log(tmp_path / "model.events.jsonl", trained("plain"))
-    (tmp_path / "a.txt").write_text(TEXT)
-    out = tmp_path / "ids.npy"
-    asked = ["encode", str(tmp_path), str(tmp_path / "a.txt"), "-o", str(out), "--validation", "1e-9"]
-    run = cli(*asked)
-    assert "warning: No document went into 1 of 2 files (ids.validation.npy): the text has 1 document" in run.stderr
+    text, out = written(tmp_path / "a.txt", TEXT), tmp_path / "ids.npy"
+    asked = ["encode", tmp_path, text, "-o", out, "--validation", "1e-9"]
+    told = "warning: No document went into 1 of 2 files (ids.validation.npy): the text has 1 document"
+    assert told in cli(*asked).stderr
     assert lists_of(tmp_path / "ids.validation.npy") == []
     assert "validation" not in json.loads(cli(*asked[:-3], tmp_path / "new.npy", "--json").stdout)
     out.unlink()

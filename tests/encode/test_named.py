@@ -29,15 +29,15 @@ def model(tmp_path_factory) -> Path:
     return folder
 
 
-def bytes_per_token(name: str, model: Path) -> list[float]:
-    found = evaluate(str(model / "mine.events.jsonl"), str(model / "a.txt"), tokenizer=[name])
+def bytes_per_token(model: Path, *names: str, **how: str) -> list[float]:
+    found = evaluate(str(model / "mine.events.jsonl"), str(model / "a.txt"), tokenizer=names, **how)
     return [one.values["bytes_per_token"] for one in found]
 
 
 @pytest.mark.long
 def test_hf_from_a_folder_and_from_the_cache(model, tmp_path, monkeypatch):
     """The revision that refs/main names; a model that is not there is one message with the command that fetches it."""
-    mine, theirs = bytes_per_token(f"hf:{model}/tok", model)
+    mine, theirs = bytes_per_token(model, f"hf:{model}/tok")
     assert mine == theirs
     cached = tmp_path / "hub/models--some--model"
     for revision, text in (("aaa", "{}"), ("bbb", (model / "tok/tokenizer.json").read_text()), ("ccc", "{}")):
@@ -47,7 +47,7 @@ def test_hf_from_a_folder_and_from_the_cache(model, tmp_path, monkeypatch):
     written(cached / "refs/main", "bbb\n")
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    assert bytes_per_token("hf:some/model", model) == [mine, theirs]
+    assert bytes_per_token(model, "hf:some/model") == [mine, theirs]
     cli("import", "hf:some/model", "-o", tmp_path / "theirs.jsonl")
     assert Tokenizer(tmp_path / "theirs.jsonl").encode(TEXT) == Tokenizer(trained("plain")).encode(TEXT)
     assert "hf download no/such tokenizer.json" in cli("import", "hf:no/such", "-o", tmp_path / "x", expect=1).stderr
@@ -55,11 +55,13 @@ def test_hf_from_a_folder_and_from_the_cache(model, tmp_path, monkeypatch):
 
 
 def test_an_encoding_of_tiktoken(model, monkeypatch):
-    """Its ranks and its pattern; an unknown one is one message."""
+    """Its ranks and its pattern, beside files of both kinds; an unknown one is one message."""
     tiktoken = pytest.importorskip("tiktoken")
     encoding = runpy.run_path(str(model / "x_tiktoken.py"))["encoding"]
     monkeypatch.setattr(tiktoken, "get_encoding", {"ours": encoding}.__getitem__)
-    mine, theirs = bytes_per_token("tiktoken:ours", model)
+    files = f"{model}/tok/tokenizer.json", f"{model}/x.tiktoken"
+    mine, theirs = bytes_per_token(model, "tiktoken:ours")
+    assert bytes_per_token(model, *files, pattern="gpt4o") == [mine, theirs, mine]
     assert mine == theirs
     assert Tokenizer(import_file("tiktoken:ours")).encode(TEXT) == encoding.encode(TEXT)
     with pytest.raises(ModelError, match=r"^tiktoken:o200k: .*\. Is tiktoken:o200k_base meant\?$"):

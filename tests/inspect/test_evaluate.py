@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect import evaluate as module
@@ -122,17 +121,6 @@ def test_renyi_equals_tokenization_scorer():
         for size, more in ((len(counts), {}), (5000, {"vocab": 5000})):
             theirs = scorer.score(text, metric="renyi", power=2.5, **more)
             assert renyi_efficiency(counts, size) == pytest.approx(theirs)
-
-
-def test_rivals_are_measured_beside(sources, tmp_path):
-    """A tokenizer.json and tiktoken ranks, as they are imported."""
-    model = save("plain", tmp_path)
-    rivals = [str(tmp_path / "tokenizer.json"), str(tmp_path / "ranks.tiktoken")]
-    for to, path in zip(("hf", "tiktoken"), rivals, strict=True):
-        export(model, to, path)
-    found = evaluate([model], sources, tokenizer=rivals, pattern="gpt4o", resources=SMALL)
-    assert [one.model for one in found] == [model, *rivals]
-    assert len({one.values["tokens"] for one in found}) == 1
 
 
 def test_what_figures_of_several_texts_do_not_say_is_told(tmp_path):
