@@ -23,7 +23,7 @@ from streambpe.encode.formats.imports import import_file
 from streambpe.encode.formats.tiktoken_ranks import snippet_of
 from streambpe.encode.formats.verify import Comparison, loaded
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, UsageError
+from streambpe.errors import ModelError, StreambpeError, UsageError
 from streambpe.model.alphabet import bytes_alphabet, script_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, merge_event, read_event_log, write_event_log
 from streambpe.text.expressions import alternatives
@@ -98,24 +98,33 @@ def test_the_bytes_of_tokens_are_those_of_the_text(tmp_path, kind):
 
 
 def test_names_of_numbers_of_bytes(tmp_path):
-    """Only .npy and .json are not part of the name; no folder is the name of a file."""
+    """Only .npy and .json are not part of the name."""
     made = []
     for name, sizes in (("m-1.5", ()), ("m-1.6", ()), ("m-1.6.json", [300, 400]), ("m-1.7", [300, 400])):
         made += [x.name for one in export(trained("plain"), "token-bytes", tmp_path / name, vocab_size=sizes)
                  for x in one.files]  # fmt: skip
     stems = ("m-1.5", "m-1.6", "m-1.6-300", "m-1.6-400", "m-1.7-300", "m-1.7-400")
     assert made == [f"{stem}.{suffix}" for stem in stems for suffix in ("npy", "json")]
-    for to, name in (("token-bytes", tmp_path), ("tiktoken", f"{tmp_path}/new/")):
-        with pytest.raises(UsageError, match="is a folder, not a file"):
-            export(trained("plain"), to, name)
     assert sorted(made) == sorted(path.name for path in tmp_path.iterdir())
 
 
-def test_halves_of_characters_have_no_bytes(tmp_path):
-    """A SCRIPT token may be one."""
-    log = EventLog(Header(script_alphabet().to_header(), {"pattern": "script"}), ())
-    with pytest.raises(ModelError, match="half of a character"):
-        export(log, "token-bytes", tmp_path / "x.npy")
+def test_what_cannot_be_exported_is_refused(tmp_path):
+    """A SCRIPT token may be half of a character; GGUF holds only what llama.cpp has a name for; no folder is the name
+    of a file. Nothing is written."""
+    plain, script = trained("plain"), Header(script_alphabet().to_header(), {"pattern": "script"})
+    for log, to, output, options, told in (
+        (EventLog(script, ()), "token-bytes", "x.npy", {}, "half of a character"),
+        (trained("boundless"), "gguf", "x.gguf", {}, "superwords"),
+        (configured(plain, pattern="punct"), "gguf", "x.gguf", {}, "no pattern named like 'punct'"),
+        (with_specials(), "gguf", "x.gguf", {"add_eos": True}, "--add-eos"),
+        (plain, "hf", "x.json", {"vocab_size": [9999]}, "does not reach 9999"),
+        (configured(plain, batch="paper"), "hf", "x.json", {"vocab_size": [300]}, "--batch paper"),
+        (plain, "token-bytes", "", {}, "is a folder, not a file"),
+        (plain, "tiktoken", "new/", {}, "is a folder, not a file"),
+    ):
+        with pytest.raises(StreambpeError, match=told):
+            export(log, to, f"{tmp_path}/{output}", **options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_sizes_are_cut_from_one_model(tmp_path, held_out):
@@ -127,10 +136,6 @@ def test_sizes_are_cut_from_one_model(tmp_path, held_out):
     ]
     log = cut_log(trained("plain"), 300)
     assert log.header.specials[0].id == 300 - 2 - 2
-    with pytest.raises(UsageError, match="does not reach 9999"):
-        cut_log(trained("plain"), 9999)
-    with pytest.raises(UsageError, match="--batch paper"):
-        cut_log(configured(trained("plain"), batch="paper"), 300)
 
 
 def test_strict_exits_4_unless_exact(tmp_path, held_out):
@@ -147,14 +152,6 @@ def test_strict_exits_4_unless_exact(tmp_path, held_out):
         run = cli("export", tmp_path / "m.jsonl", "--to", to, "-o", tmp_path / to, "--strict", expect=2)
         assert f"--strict needs a comparison, and {to} has none: " in run.stderr
     assert not [*tmp_path.glob("gguf*"), *tmp_path.glob("token*")]
-
-
-def test_gguf_holds_only_what_llama_cpp_has_a_name_for(tmp_path):
-    """Superwords and other patterns are refused."""
-    with pytest.raises(ModelError, match="superwords"):
-        export(trained("boundless"), "gguf", tmp_path / "b.gguf")
-    with pytest.raises(ModelError, match="no pattern named like 'punct'"):
-        export(configured(trained("plain"), pattern="punct"), "gguf", tmp_path / "p.gguf")
 
 
 def test_a_gguf_file_has_every_field_that_llama_cpp_reads(tmp_path):
@@ -190,9 +187,6 @@ def test_a_gguf_file_has_every_field_that_llama_cpp_reads(tmp_path):
         "tokenizer.ggml.add_eos_token": False,
         "tokenizer.chat_template": "{{ messages }} é",
     }
-    with pytest.raises(UsageError, match="--add-eos"):
-        export(with_specials(), "gguf", tmp_path / "w.gguf", add_eos=True)
-    assert not (tmp_path / "w.gguf").exists()
 
 
 A, B, C = b"abc"
