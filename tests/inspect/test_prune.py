@@ -90,9 +90,6 @@ def test_what_leaves_and_what_stays(run, tmp_path):
         renumbered, _ = prune_log(holes, uses, whole.n_vocab - many)
         assert renumbered.events == small.events
         assert Model(renumbered).model_id == Model(small).model_id
-        for text in ("the", " of", "abracadabra", "zzzz", " 中文"):
-            assert tokenizer.encode_ordinary(text) == replayed(tokenizer, text)
-        assert tokenizer.decode(tokenizer.encode_ordinary(TEXT)) == TEXT
 
 
 def test_the_command(run, tmp_path):
