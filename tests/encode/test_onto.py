@@ -143,7 +143,7 @@ def test_a_folder_is_written_again(old, made, texts, tmp_path):
 
 def test_ranks_of_an_extended_model_are_the_old_ones_and_more(made, texts, old, tmp_path):
     """They need no --onto; texts differ by joins of old ids only."""
-    streambpe.export(import_hf(old / "tokenizer.json"), "tiktoken", tmp_path / "old.tiktoken")
+    streambpe.export(import_hf(old / "tokenizer.json"), "tiktoken", tmp_path / "old.tiktoken", compare=False)
     (result,) = streambpe.export(made, "tiktoken", tmp_path / "new.tiktoken", verify=str(texts[1]))
     assert result.exact
     assert (tmp_path / "new.tiktoken").read_bytes().startswith((tmp_path / "old.tiktoken").read_bytes())
@@ -159,7 +159,7 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
     merges = [model["merges"][1], model["merges"][0], *model["merges"][2:]]
     swapped = {**model["vocab"], **{"".join(pair): 258 + i for i, pair in enumerate(merges[:2])}}
     pieces = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    streambpe.export(made, "hf", tmp_path / "bigger.json")
+    streambpe.export(made, "hf", tmp_path / "bigger.json", compare=False)
     bigger = document_in(tmp_path / "bigger.json")
     for changed, sizes, why in (
         ({"model": {**model, "merges": merges, "vocab": swapped}}, (), "its token .* has id 25[89], .* has id 25[89]"),
@@ -247,7 +247,7 @@ def test_a_list_of_merges_is_the_log_unless_a_token_is_made_again(pairs, chunks)
 def test_a_file_that_ignores_merges_is_refused_where_that_changes_a_chunk(tmp_path):
     """A token that only a whole chunk can become."""
     log = _log((98, 99, 256), (97, 98, 257), (257, 99, 258))  # "abc" is a + bc, unless it is taken whole
-    streambpe.export(log, "hf", tmp_path / "plain.json")
+    streambpe.export(log, "hf", tmp_path / "plain.json", compare=False)
     assert import_hf(tmp_path / "plain.json").events == log.events
     path = with_model(tmp_path / "plain.json", tmp_path / "whole.json", ignore_merges=True)
     whole = tokenizers.Tokenizer.from_file(str(path))
@@ -255,7 +255,7 @@ def test_a_file_that_ignores_merges_is_refused_where_that_changes_a_chunk(tmp_pa
     with pytest.raises(ModelError, match=r"some tokens are not what the merges make of their bytes \(b'abc'\)"):
         import_hf(path)
     ranks = tmp_path / "tokenizer.model"  # ranks are given such names, too
-    streambpe.export(_log((97, 98, 256)), "tiktoken", ranks)
+    streambpe.export(_log((97, 98, 256)), "tiktoken", ranks, compare=False)
     assert import_file(ranks, pattern="gpt4o").events == _log((97, 98, 256)).events
 
 

@@ -171,7 +171,7 @@ def test_repetitions_that_tiktoken_does_not_compile_are_refused(tmp_path):
 def test_white_space_is_the_same_in_the_exported_file(tmp_path):
     """U+001C to U+001F separate words under --pattern whitespace, and were parts of words in tokenizers."""
     log = trained("whitespace")
-    export(log, "hf", tmp_path / "t.json")
+    export(log, "hf", tmp_path / "t.json", compare=False)
     text = "the\x1ccat\x1d\x1e\x1fthe\x85cat\u2028the cat"
     loaded = HfTokenizer.from_file(str(tmp_path / "t.json"))
     assert loaded.encode(text, add_special_tokens=False).ids == Tokenizer(log).encode_ordinary(text)

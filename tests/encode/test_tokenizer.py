@@ -287,7 +287,7 @@ def test_a_model_comes_back_from_what_was_saved(tmp_path):
     ours = Tokenizer(trained("plain"), 280)
     ours.save(tmp_path / "saved.events.jsonl")
     assert Tokenizer(tmp_path / "saved.events.jsonl").get_vocab() == ours.get_vocab()
-    ours.export("hf", tmp_path / "tokenizer.json")
+    ours.export("hf", tmp_path / "tokenizer.json", compare=False)
     for theirs in (Tokenizer.from_file(tmp_path / "tokenizer.json"), Tokenizer.from_pretrained(tmp_path)):
         assert theirs.encode(TEXT) == ours.encode(TEXT)
     assert ours.vocab_size == ours.get_vocab_size() == 280

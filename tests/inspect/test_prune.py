@@ -117,7 +117,7 @@ def test_the_command(run, tmp_path):
     holes = ["--keep-ids", "-o", tmp_path / "d.events.jsonl", "--progress", "none"]
     told = cli("prune", run, "--to", "400", *holes).stderr
     assert "400 ids, 500 before. Bytes per token: " + " -> ".join(f"{number:.3f}" for number in said) in told
-    cli("export", tmp_path / "d.events.jsonl", "--to", "hf", "-o", tmp_path / "hf.json")
+    cli("export", tmp_path / "d.events.jsonl", "--to", "hf", "-o", tmp_path / "hf.json", "--no-compare")
     with_holes = Tokenizer(tmp_path / "d.events.jsonl")
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "hf.json"))
     assert theirs.encode(TEXT, add_special_tokens=False).ids == with_holes.encode(TEXT)
