@@ -109,6 +109,20 @@ def test_long_sequences_are_replayed_in_windows_as_in_one(seed, window):
     assert in_windows(log, window, sequences) == [encode_symbols(model, sequence) for sequence in sequences]
 
 
+def test_what_hangs_together_from_end_to_end_is_found_out():
+    """abab...: whether a or b begins a token is decided at the far end. No border inside a window holds."""
+    events = [merge_event(B, C, 256, 9), merge_event(A, 256, 257, 8)]
+    chain = [merge_event(257, A, 258, 7), merge_event(258, B, 259, 6)]
+    late = model_of(*events, *chain, merge_event(B, A, 260, 5), merge_event(A, B, 261, 4))
+    rng = random.Random(3)
+    for log in (late, model_of(merge_event(B, A, 256, 9), merge_event(A, B, 257, 8), merge_event(257, 257, 258, 7))):
+        model = Model(log)
+        for front in (b"", b"a", b"b", b"bc", b"abc"):
+            sequence = [*front, *(b"ab" * rng.randint(40, 90)), *rng.choice([b"", b"c", b"a"])]
+            for window in (8, 24, 4096):
+                assert in_windows(log, window, [sequence]) == [encode_symbols(model, sequence)]
+
+
 def one_token_of(depth: int) -> EventLog:
     """2^depth letters are one token: no border inside."""
     return model_of(*(merge_event(255 + i if i else A, 255 + i if i else A, 256 + i, 9) for i in range(depth)))
