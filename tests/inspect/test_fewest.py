@@ -29,14 +29,13 @@ def by_trying(log: EventLog, chunk: str) -> int:
         return 1
     tokens = {model.vocabulary[number].base for number in model.vocabulary.living}
     symbols = tuple(symbols_of(model.alphabet, chunk.encode(), "error" if model.header.unk is None else "unk"))
-    longest = max(map(len, tokens))
 
     @functools.cache
     def least(begin: int) -> int:
         if begin == len(symbols):
             return 0
-        ends = range(begin + 1, min(begin + longest, len(symbols)) + 1)
-        return 1 + min(least(end) for end in ends if end == begin + 1 or symbols[begin:end] in tokens)
+        ends = (end for end in range(begin + 1, len(symbols) + 1) if end == begin + 1 or symbols[begin:end] in tokens)
+        return 1 + min(map(least, ends))
 
     return least(0)
 

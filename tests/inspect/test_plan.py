@@ -72,11 +72,10 @@ def test_windows_are_the_same_every_time_and_apart(large):
             json.loads(line)
 
 
-def test_a_small_corpus_is_taken_whole_and_a_long_line_is_cut_anywhere(tmp_path):
+def test_a_small_corpus_is_taken_whole_and_a_long_line_is_cut_anywhere(large, tmp_path):
     """Every byte is in one window; windows of one endless line."""
-    path = written(tmp_path / "x.txt", "é" * 10**6 * 4)
-    assert b"".join(block.data for block, _ in drawn(path, 10**9)) == path.read_bytes()
-    windows = drawn(path, SUBSETS * WINDOW_BYTES)
+    assert b"".join(block.data for block, _ in drawn(large, 10**9)) == large.read_bytes()
+    windows = drawn(written(tmp_path / "x.txt", "é" * 10**6 * 4), SUBSETS * WINDOW_BYTES)
     assert len(windows) >= SUBSETS
     assert all(len(block.data) <= 2 * WINDOW_BYTES for block, _ in windows)
 

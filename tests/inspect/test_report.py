@@ -373,4 +373,8 @@ def test_superwords_are_measured_on_texts_alone(tmp_path):
     for command in (("report", run), ("prune", run, "--to", 290)):
         refused = cli(*command, "-o", tmp_path / "out", expect=2).stderr
         assert "Give texts to measure on, such as the RUN's sources: --text FILE" in refused
-        cli(*command, "-o", tmp_path / "out", "--text", text)
+    pruned = json.loads(
+        cli("prune", run, "--to", 290, "-o", tmp_path / "p.events.jsonl", "--json", "--text", text).stdout
+    )
+    facts = reported(run, tmp_path / "r.html", text=[str(text)])
+    assert pruned["bytes_per_token_before"] == facts.growth[-1]["bytes_per_token"]
