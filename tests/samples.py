@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Iterable
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -99,3 +101,8 @@ def written(path: Path, content: str | bytes, **how: Any) -> Path:
     else:
         path.write_text(content, **{"encoding": "utf-8", **how})
     return path
+
+
+def json_lines(path: Path, documents: Iterable[str]) -> str:
+    """The name of a file of JSON lines, one for each document."""
+    return str(written(path, "".join(json.dumps({"text": document}) + "\n" for document in documents)))

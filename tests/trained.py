@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -58,6 +59,11 @@ def log_of(
         log = oracles.as_log(training, config=config, specials=listed, **header)
         ids = Model(log).special_ids
     return log
+
+
+def configured(log: EventLog, **config: Any) -> EventLog:
+    """A log with these options in its header, too."""
+    return replace(log, header=replace(log.header, config={**log.header.config, **config}))
 
 
 @cache

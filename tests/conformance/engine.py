@@ -8,15 +8,14 @@ own; how far that is does not depend on what the vector says.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
+from streambpe.model.alphabet import Alphabet, bytes_alphabet
 from streambpe.model.eventlog import EventLog, Op, read_event_log
 from streambpe.model.replay import Model
 from streambpe.resources import Resources
@@ -25,10 +24,19 @@ from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.script_runs import SPACELESS
 from streambpe.text.whitespace import WORD_MARK
 from streambpe.train.commands import train
-from streambpe.train.counting.count import count
 from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks
-from tests.conformance.judges import ALL_BYTES, hf_verdict, kensho_deletions, superword_verdict, uw_verdict
+from tests.conformance.judges import (
+    ALL_BYTES,
+    batch_options,
+    hf_verdict,
+    kensho_deletions,
+    superword_verdict,
+    train_batchbpe,
+    train_kensho,
+    train_picky,
+    uw_verdict,
+)
 from tests.conformance.script_judges import NO_SPLIT, Pretokenizer
 from tests.conformance.verdicts import (
     Claim,
@@ -37,10 +45,12 @@ from tests.conformance.verdicts import (
     encoder,
     equal_until,
     greedy_split,
-    named_events,
+    numbered_steps,
+    steps,
     superword_flags,
+    without_parts,
 )
-from tests.oracles.picky import SPECIALS
+from tests.runs import counted_run
 
 RESOURCES = Resources(400 * 10**6, 2)
 
@@ -65,13 +75,7 @@ def learn_from_text(
 def learn_from_counts(counts: dict[bytes, int], **options: Any) -> EventLog:
     """Learn from a table of chunks."""
     with TemporaryDirectory() as folder:
-        table = Path(folder) / "counts.csv"
-        with table.open("w", newline="", encoding="utf-8") as out:
-            writer = csv.writer(out)
-            writer.writerow(["chunk", "count"])
-            writer.writerows((chunk.decode(), n) for chunk, n in counts.items())
-        run = Path(folder) / "run"
-        count(run, [str(table)], counts=True, resources=RESOURCES)
+        run = counted_run(Path(folder) / "run", {chunk.decode(): n for chunk, n in counts.items()})
         return read_event_log(train(run, resources=RESOURCES, **options).log)
 
 
@@ -108,8 +112,7 @@ def judge_minbpe(vector: Vector) -> Verdict:
     counting = {"pattern": preset(params["pattern"]), "gaps": "drop"}
     log, _ = learn_from_text(vector.documents, counting, "rustbpe", vocab_size=params["vocab_size"])
     clear = merges_before_a_tie(vector)
-    ours = [[*event.pair, event.id, event.n] for event in log.events[:clear]]
-    theirs = [[left, right, new, n] for _, _, _, n, left, right, new in vector.data["events"][:clear]]
+    ours, theirs = numbered_steps(Model(log))[:clear], vector.data["events"][:clear]
     return Verdict([Claim(f"events[:{clear}]", ours, theirs)], not_judged=only_until(clear, vector, "ties decide"))
 
 
@@ -122,28 +125,19 @@ def only_until(place: int, vector: Vector, why: str) -> str | None:
 def judge_batchbpe(vector: Vector) -> Verdict:
     """Batches as sets of merges with their counts, and stop words, until a tie decides what is in one."""
     params = vector.params
-    counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
-    published, ours = (oracles.choose_stop_words(counts, params["stop_list_size"], way) for way in STOP_TIES)
-    options = {"cap_divisor": params["cap_divisor"], "overlaps": "all" if "Quick" in vector.system else "disjoint"}
-    if set(published) != set(ours):
+    trainings = [train_batchbpe(vector, ties) for ties in ("first-seen", "ids")]
+    published, ours = (training.vocabulary.stop_ids.keys() for training in trainings)
+    if published != ours:
         return Verdict(not_judged="a tie decides which chunks are stop words")
-    kept = oracles.cut_off(counts, params["freq_cutoff"])
-    trainings = [
-        oracles.train_batches(
-            kept, bytes_alphabet(), params["vocab_size"], ties=ties, max_batch_size=params["max_batch_size"],
-            stop_words=stop_words, **options,
-        )
-        for ties, stop_words in (("first-seen", published), ("ids", ours))
-    ]  # fmt: skip
-    batches = [in_batches(named_events(oracles.as_model(t)), t.batch_sizes) for t in trainings]
+    batches = [in_batches(steps(oracles.as_model(t)), t.batch_sizes) for t in trainings]
     clear = equal_until(*batches)
     log, _ = learn_from_text(
-        vector.documents, {"pattern": preset(params["pattern"]), "gaps": "drop"}, "batch",
-        vocab_size=params["vocab_size"], max_batch=params["max_batch_size"] or None,
-        stop_list=params["stop_list_size"], freq_cutoff=params["freq_cutoff"], **options,
+        vector.documents, {"pattern": preset(params["pattern"]), "gaps": "drop"}, "batch", **batch_options(vector),
+        max_batch=params["max_batch_size"] or None, stop_list=params["stop_list_size"],
+        freq_cutoff=params["freq_cutoff"],
     )  # fmt: skip
-    theirs = in_batches([event[1:4] for event in vector.data["events"]], vector.data["batch_sizes"])
-    learned = in_batches(named_events(Model(log)), trainings[1].batch_sizes)
+    theirs = in_batches([event[:4] for event in vector.data["events"]], vector.data["batch_sizes"])
+    learned = in_batches(steps(Model(log)), trainings[1].batch_sizes)
     stop_words = sorted(word.content.hex() for word in log.header.stop_words)
     events = sum(trainings[0].batch_sizes[:clear])
     return Verdict(
@@ -153,9 +147,6 @@ def judge_batchbpe(vector: Vector) -> Verdict:
         ],
         not_judged=only_until(events, vector, "a tie decides which merges are in a batch"),
     )
-
-
-STOP_TIES: tuple[Literal["first-seen", "bytes"], ...] = ("first-seen", "bytes")
 
 
 def in_batches(events: list[list[Any]], sizes: list[int]) -> list[list[list[Any]]]:
@@ -169,22 +160,22 @@ def deleting(tau: float) -> float | None:
     return tau if tau <= 1 else None
 
 
+def learn_kensho_words(vector: Vector, words: Params) -> Model:
+    """The word phase of fastboundlessbpe, from a table of chunk counts."""
+    config = vector.params["pretokenizer"]
+    counts = oracles.count_chunks([pretokenizer_chunks(config, document) for document in vector.documents])
+    words.asked_elsewhere("blowup")  # by pairs
+    config.asked_elsewhere("merge_pattern")  # of superwords
+    tau = deleting(words["tau"])
+    return Model(learn_from_counts(dict(counts), like="kensho", vocab_size=words["vocab_size"], tau=tau))
+
+
 def judge_kensho_words(vector: Vector) -> Verdict:
-    """The word phase of fastboundlessbpe before superwords, from a table of chunk counts: pairs and counts in order."""
+    """The word phase before superwords: pairs and counts in order."""
     params = vector.params
-    words = params["word_phase"]
-    documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
-    log = learn_from_counts(
-        dict(oracles.count_chunks(documents)),
-        like="kensho",
-        vocab_size=words["vocab_size"],
-        tau=deleting(words["tau"]),
-    )
-    words.asked_elsewhere("blowup")  # by words_in_pairs
     params.asked_elsewhere("supermerges")  # of superwords, which the next judge is about
     greedy_split(params)  # likewise
-    params["pretokenizer"].asked_elsewhere("merge_pattern")
-    events = word_steps(Model(log))
+    events = steps(learn_kensho_words(vector, params["word_phase"]))
     kept = vector.data["word_ops_kept"]
     claims = [Claim("word_ops_total", len(events), vector.data["word_ops_total"])]
     if "word_events" in vector.data:
@@ -195,16 +186,6 @@ def judge_kensho_words(vector: Vector) -> Verdict:
     return Verdict([*claims, Claim("word steps among the events", short[:kept], theirs)])
 
 
-def word_steps(model: Model) -> list[list[Any]]:
-    """Merges and deletions in order, tokens in hex."""
-    return [
-        ["d", model.content(event.id).hex(), [model.content(part).hex() for part in event.into], event.n]
-        if event.op is Op.DELETE
-        else ["m", *(model.content(number).hex() for number in event.pair), event.n]
-        for event in model.events
-    ]
-
-
 def once_deleted(events: list[list[Any]]) -> list[list[Any]]:
     """fastboundlessbpe deletes both parts of a merge (a, a), the second time with nothing left; we ask once."""
     return [event for i, event in enumerate(events) if event[:2] != events[i - 1][:2] or event[0] == "m"]
@@ -212,17 +193,10 @@ def once_deleted(events: list[list[Any]]) -> list[list[Any]]:
 
 def judge_kensho_deletions(vector: Vector) -> Verdict:
     """The word phase with deletions: merges, counts, what was split and how often, the vocabulary, encodings."""
-    params = vector.params
-    config = params["pretokenizer"]
-    documents = [pretokenizer_chunks(config, document) for document in vector.documents]
-    counts = oracles.count_chunks(documents)
-    log = learn_from_counts(dict(counts), like="kensho", vocab_size=params["vocab_size"], tau=deleting(params["tau"]))
-    model = Model(log)
-    params.asked_elsewhere("blowup")  # by pairs
-    config.asked_elsewhere("merge_pattern")  # of superwords, of which there are none
+    config, model = vector.params["pretokenizer"], learn_kensho_words(vector, vector.params)
     theirs = once_deleted([event[:4] for event in vector.data["events"]])
     verdict = Verdict(
-        [Claim("events", word_steps(model), theirs)], encoder(model, lambda text: pretokenizer_chunks(config, text))
+        [Claim("events", steps(model), theirs)], encoder(model, lambda text: pretokenizer_chunks(config, text))
     )
     verdict.claim(vector, "vocab", superword_flags(model))
     return verdict
@@ -246,7 +220,7 @@ def judge_picky_characters(vector: Vector) -> Verdict:
     )  # fmt: skip
     model = tokenizer.encoder.model
 
-    ours = [event[:3] if event[0] == "d" else event for event in word_steps(model)]
+    ours = [event[:3] if event[0] == "d" else event for event in steps(model)]
     theirs_learned = [event[:3] if event[0] == "d" else event[:4] for event in vector.data["events"]]
     specials = [special.text.encode().hex() for special in log.header.specials]
     initial = specials + [symbol.hex() for symbol in model.alphabet.symbols]
@@ -279,16 +253,7 @@ def judge_picky_characters(vector: Vector) -> Verdict:
 
 def characters_decide(vector: Vector, alphabet: Alphabet) -> int:
     """How many events are the same, whichever of the equally rare characters are unknown."""
-    params = vector.params
-    words = oracles.marked_words(vector.text.split("\n"))
-    told = []
-    for known in (oracles.covering_alphabet(words, params["coverage"]), alphabet):
-        training = oracles.train_words(
-            words, known, params["vocab_size"], ties="bytes", other_ids=len(SPECIALS),
-            deletions=oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True),
-        )  # fmt: skip
-        told.append(word_steps(oracles.as_model(training)))
-    return equal_until(*told)
+    return equal_until(*(steps(oracles.as_model(train_picky(vector, known))) for known in (None, alphabet)))
 
 
 def judge_script(vector: Vector) -> Verdict:
@@ -356,23 +321,17 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
 
     The greedy split is not the engine's: with it the events are judged as far as it changes nothing, nothing else is.
     """
-    params, supers = vector.params, "SuperBpeTrainer" in vector.system
+    params = vector.params
     config, words = params["pretokenizer"], params["word_phase"]
     options: dict[str, Any] = {"superwords": "boundless", "vocab_size": words["vocab_size"]}
-    if supers:
+    if "SuperBpeTrainer" in vector.system:
         size = words["vocab_size"] + params["supermerges"]
         options = {"superwords": "superbpe", "transition": words["vocab_size"], "vocab_size": size}
     split = greedy_split(params)
     words.asked_elsewhere("blowup")  # by words_in_pairs
     documents, counting = documents_for(config, vector.documents)
-    log, _ = learn_from_text(
-        documents,
-        counting,
-        "kensho",
-        tau=deleting(words["tau"]),
-        superword_pattern=end_of_text(config["merge_pattern"]),
-        **options,
-    )
+    options |= {"tau": deleting(words["tau"]), "superword_pattern": end_of_text(config["merge_pattern"])}
+    log, _ = learn_from_text(documents, counting, "kensho", **options)
     verdict = superword_verdict(vector, Model(log))
     # whatever is equal as a whole needs no excuse, and the slow trainings are not made
     events = verdict.claims[0].ours
@@ -385,18 +344,11 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
 
 def published_until(vector: Vector, split: tuple[int, int] | None) -> int | None:
     """How many events are the same with and without what only fastboundlessbpe does; None: all, and no more follow."""
-    params = vector.params
-    config, words = params["pretokenizer"], params["word_phase"]
-    documents = [pretokenizer_chunks(config, document) for document in vector.documents]
-    size, supers = words["vocab_size"], "SuperBpeTrainer" in vector.system
+    documents = [pretokenizer_chunks(vector.params["pretokenizer"], document) for document in vector.documents]
+    supers = "SuperBpeTrainer" in vector.system
     told = []
-    for published in (True, False):
-        training = oracles.train_boundless(
-            documents, utf8_alphabet(), size + (params["supermerges"] if supers else 0),
-            transition=size if supers else None, superword_pattern=config["merge_pattern"],
-            greedy_split=split if published else None, stop_early=published and not supers,
-            ties="bytes", overlaps="disjoint", deletions=kensho_deletions(words),
-        )  # fmt: skip
+    for greedy, early in ((split, True), (None, False)):
+        training = train_kensho(vector, documents, greedy, stop_early=early)
         told.append([event for event in training.events if event.op is Op.SUPERMERGE or not supers])
     return None if told[0] == told[1] else equal_until(*told)
 
@@ -421,16 +373,7 @@ def judge_boundless_original(vector: Vector) -> Verdict:
         superwords="boundless", superword_pattern=rf"\A(?:{end_of_text(pattern)})", vocab_size=size,
         tau=deleting(params["tau"]),
     )  # fmt: skip
-    model = Model(log)
-    kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s", Op.DELETE: "d"}
-    ours = [
-        [
-            kinds[event.op],
-            *(model.content(i).hex() for i in ([event.id] if event.op is Op.DELETE else event.pair)),
-            event.n,
-        ]
-        for event in model.events[:clear]
-    ]
+    ours = without_parts(steps(Model(log)))[:clear]
     theirs = [event if event[0] == "d" else event[:4] for event in vector.data["events"][:clear]]
     why = "a tie, a listed string or a locked superword decides"
     return Verdict([Claim(f"events[:{clear}]", ours, theirs)], not_judged=only_until(clear, vector, why))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, Special
 from streambpe.model.replay import Model
 from tests import oracles
@@ -20,15 +20,17 @@ from tests.conformance.verdicts import (
     Judge,
     Row,
     Verdict,
-    contents,
     encoder,
     greedy_split,
     inherited_first,
     living,
-    named_events,
+    numbered_steps,
+    steps,
     superword_flags,
     tokens_hex,
+    without_parts,
 )
+from tests.oracles.batch import BatchTraining
 from tests.oracles.picky import SPECIALS, WORD_START
 from tests.oracles.replay import encode_chunks
 
@@ -39,12 +41,9 @@ def judge_minbpe(vector: Vector) -> Verdict:
     params = vector.params
     chunks = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
     training = oracles.train_words(chunks, bytes_alphabet(), params["vocab_size"], ties="first-seen")
-    verdict = Verdict(encode=encoder(oracles.as_model(training), lambda text: find_chunks(params["pattern"], text)))
-    verdict.claim(
-        vector,
-        "events",
-        [["m", *contents(training, *e.pair), e.n, *e.pair, e.id] for e in training.events],
-    )
+    model = oracles.as_model(training)
+    verdict = Verdict(encode=encoder(model, lambda text: find_chunks(params["pattern"], text)))
+    verdict.claim(vector, "events", numbered_steps(model))
     return verdict
 
 
@@ -66,34 +65,35 @@ def hf_verdict(vector: Vector, model: Model) -> Verdict:
     pattern, all_bytes = vector.params["pattern"], ALL_BYTES[vector.params["initial_alphabet"]]
     # "isolated": what lies between matches stays
     verdict = Verdict(encode=encoder(model, lambda text: find_chunks(pattern, text, True), not all_bytes))
-    verdict.claim(vector, "events", [["m", *event] for event in named_events(model)])
+    verdict.claim(vector, "events", steps(model))
     verdict.claim(vector, "vocab", living(model))
     return verdict
 
 
-def judge_batchbpe(vector: Vector) -> Verdict:
+def batch_options(vector: Vector) -> dict[str, Any]:
+    """The options that BatchBPE has here by the same names."""
+    params, overlaps = vector.params, "all" if "Quick" in vector.system else "disjoint"
+    return {"vocab_size": params["vocab_size"], "cap_divisor": params["cap_divisor"], "overlaps": overlaps}
+
+
+def train_batchbpe(vector: Vector, ties: Literal["first-seen", "ids"] = "first-seen") -> BatchTraining:
+    """With the ties that were published, or those of the engine."""
     params = vector.params
     counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
-    stop_words = oracles.choose_stop_words(counts, params["stop_list_size"], ties="first-seen")
-    training = oracles.train_batches(
-        oracles.cut_off(counts, params["freq_cutoff"]),
-        bytes_alphabet(),
-        params["vocab_size"],
-        overlaps="all" if "Quick" in vector.system else "disjoint",
-        cap_divisor=params["cap_divisor"],
-        max_batch_size=params["max_batch_size"],
-        stop_words=stop_words,
-    )
+    return oracles.train_batches(
+        oracles.cut_off(counts, params["freq_cutoff"]), bytes_alphabet(), ties=ties,
+        max_batch_size=params["max_batch_size"], **batch_options(vector),
+        stop_words=oracles.choose_stop_words(counts, params["stop_list_size"], "bytes" if ties == "ids" else ties),
+    )  # fmt: skip
+
+
+def judge_batchbpe(vector: Vector) -> Verdict:
+    params, training = vector.params, train_batchbpe(vector)
     batch_of = [number for number, size in enumerate(training.batch_sizes) for _ in range(size)]
-    verdict = Verdict(encode=encoder(oracles.as_model(training), lambda text: find_chunks(params["pattern"], text)))
-    verdict.claim(
-        vector,
-        "events",
-        [
-            ["m", *contents(training, *e.pair), e.n, *e.pair, e.id, batch]
-            for e, batch in zip(training.events, batch_of, strict=True)
-        ],
-    )
+    model = oracles.as_model(training)
+    verdict = Verdict(encode=encoder(model, lambda text: find_chunks(params["pattern"], text)))
+    events = [[*step, batch] for step, batch in zip(numbered_steps(model), batch_of, strict=True)]
+    verdict.claim(vector, "events", events)
     verdict.claim(vector, "stop_words", [[chunk.hex(), n] for chunk, n in training.vocabulary.stop_ids.items()])
     verdict.claim(vector, "batch_sizes", training.batch_sizes)
     return verdict
@@ -102,29 +102,19 @@ def judge_batchbpe(vector: Vector) -> Verdict:
 # PickyBPE, both kinds
 
 
+def train_picky(vector: Vector, alphabet: Alphabet | None = None) -> oracles.Training:
+    """With the characters that were published, or others that are as rare."""
+    params, words = vector.params, oracles.marked_words(vector.text.split("\n"))
+    return oracles.train_words(
+        words, alphabet or oracles.covering_alphabet(words, params["coverage"]), params["vocab_size"], ties="bytes",
+        deletions=oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True), other_ids=len(SPECIALS),
+    )  # fmt: skip
+
+
 def judge_picky_char(vector: Vector) -> Verdict:
-    params = vector.params
-    words = oracles.marked_words(vector.text.split("\n"))
-    alphabet = oracles.covering_alphabet(words, params["coverage"])
-    deletions = oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True)
-    training = oracles.train_words(
-        words,
-        alphabet,
-        params["vocab_size"],
-        ties="bytes",
-        deletions=deletions,
-        other_ids=len(SPECIALS),
-    )
+    params, training = vector.params, train_picky(vector)
+    offset, alphabet = len(SPECIALS), training.vocabulary.alphabet  # this system numbers its special tokens first
     told = Claim("comparison", "IoS > threshold", params["comparison"])
-    offset = len(SPECIALS)  # this system numbers its special tokens first
-    events: list[list[Any]] = []
-    for event, detail in zip(training.events, training.details, strict=True):
-        if detail is None:
-            into = contents(training, *event.into)
-            events.append(["d", *contents(training, event.id), into, event.id + offset])
-        else:
-            pair = contents(training, *event.pair)
-            events.append(["m", *pair, event.n, detail.merged, event.id + offset])
     specials = [text.encode().hex() for text in SPECIALS]
     model = oracles.as_model(
         training,
@@ -132,12 +122,16 @@ def judge_picky_char(vector: Vector) -> Verdict:
         unk="<UNK>",
         specials=tuple(Special(text, number) for number, text in enumerate(SPECIALS)),
     )
+    events = [
+        [*(step[:3] if detail is None else [*step, detail.merged]), event.id + offset]
+        for step, event, detail in zip(steps(model), training.events, training.details, strict=True)
+    ]
     verdict = Verdict([told], encoder(model, lambda text: [(WORD_START + word).encode() for word in text.split()]))
     verdict.claim(vector, "events", events)
     verdict.claim(vector, "declared_size", params["vocab_size"])
     verdict.claim(vector, "initial", specials + [symbol.hex() for symbol in alphabet.symbols])
     verdict.claim(vector, "present_size", training.size)
-    verdict.claim(vector, "vocab", specials + contents(training, *sorted(training.vocabulary.living)))
+    verdict.claim(vector, "vocab", specials + tokens_hex(model, sorted(training.vocabulary.living)))
     return verdict
 
 
@@ -148,27 +142,23 @@ def kensho_deletions(params: Params) -> oracles.Deletions:
 
 def word_events(training: oracles.Training) -> list[list[Any]]:
     """Word phase events as fastboundlessbpe's vectors write them."""
-    events: list[list[Any]] = []
-    for event, detail in zip(training.events, training.details, strict=True):
-        if detail is None:
-            events.append(["d", *contents(training, event.id), contents(training, *event.into), event.n])
-        else:
-            counts = [event.n, detail.count_left, detail.count_right]
-            events.append(["m", *contents(training, *event.pair), *counts, int(detail.completed)])
-    return events
+    return [
+        step if detail is None else [*step, detail.count_left, detail.count_right, int(detail.completed)]
+        for step, detail in zip(steps(oracles.as_model(training)), training.details, strict=True)
+    ]
+
+
+def train_kensho_words(documents: list[list[bytes]], params: Params) -> oracles.Training:
+    return oracles.train_words(
+        oracles.count_chunks(documents), utf8_alphabet(), params["vocab_size"],
+        ties="bytes", overlaps="disjoint", deletions=kensho_deletions(params),
+    )  # fmt: skip
 
 
 def judge_kensho_words(vector: Vector) -> Verdict:
     params = vector.params
     documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
-    training = oracles.train_words(
-        oracles.count_chunks(documents),
-        utf8_alphabet(),
-        params["vocab_size"],
-        ties="bytes",
-        overlaps="disjoint",
-        deletions=kensho_deletions(params),
-    )
+    training = train_kensho_words(documents, params)
     model = oracles.as_model(training)
     params["pretokenizer"].asked_elsewhere("merge_pattern")  # of superwords, of which there are none
     verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(params["pretokenizer"], text)))
@@ -180,33 +170,25 @@ def judge_kensho_words(vector: Vector) -> Verdict:
 # Superwords
 
 
+def train_kensho(
+    vector: Vector, documents: list[list[bytes]], split: tuple[int, int] | None, stop_early: bool
+) -> oracles.Training:
+    """Both phases, with or without what only fastboundlessbpe does."""
+    params, words = vector.params, vector.params["word_phase"]
+    size, superbpe = words["vocab_size"], "SuperBpeTrainer" in vector.system
+    supermerges = params["supermerges"] if superbpe else 0  # of the other trainer there is no such number
+    return oracles.train_boundless(
+        documents, utf8_alphabet(), size + supermerges, transition=size if superbpe else None,
+        superword_pattern=params["pretokenizer"]["merge_pattern"], greedy_split=split,
+        stop_early=stop_early and not superbpe, ties="bytes", overlaps="disjoint", deletions=kensho_deletions(words),
+    )  # fmt: skip
+
+
 def judge_kensho_superwords(vector: Vector) -> Verdict:
     params = vector.params
-    config, word_phase = params["pretokenizer"], params["word_phase"]
-    superbpe = "SuperBpeTrainer" in vector.system
-    documents = [pretokenizer_chunks(config, document) for document in vector.documents]
-    options: dict[str, Any] = {
-        "superword_pattern": config["merge_pattern"],
-        "greedy_split": greedy_split(params),
-        "stop_early": not superbpe,
-        "ties": "bytes",
-        "overlaps": "disjoint",
-        "deletions": kensho_deletions(word_phase),
-    }
-    size = word_phase["vocab_size"]
-    if superbpe:
-        target = size + params["supermerges"]  # of the other trainer there is no such number
-        training = oracles.train_superbpe(documents, utf8_alphabet(), target, size, **options)
-    else:
-        training = oracles.train_boundless(documents, utf8_alphabet(), size, **options)
-    words = oracles.train_words(
-        oracles.count_chunks(documents),
-        utf8_alphabet(),
-        size,
-        ties="bytes",
-        overlaps="disjoint",
-        deletions=kensho_deletions(word_phase),
-    )
+    documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
+    training = train_kensho(vector, documents, greedy_split(params), stop_early=True)
+    words = train_kensho_words(documents, params["word_phase"])
     verdict = superword_verdict(vector, oracles.as_model(training))
     verdict.claim(vector, "word_events", word_events(words))
     verdict.claim(vector, "word_ops_total", len(words.events))
@@ -216,14 +198,8 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
 def superword_verdict(vector: Vector, model: Model) -> Verdict:
     """Every event of both phases, the vocabulary, and the encodings."""
     superbpe, config = "SuperBpeTrainer" in vector.system, vector.params["pretokenizer"]
-    kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s"}
-    events = [
-        ["d", model.content(event.id).hex()]
-        if event.op is Op.DELETE
-        else [kinds[event.op], *(model.content(number).hex() for number in event.pair), event.n]
-        for event in model.events
-        if event.op is Op.SUPERMERGE or not superbpe
-    ]
+    asked = [step for step in steps(model) if step[0] == "s" or not superbpe]
+    events = [step[:2] if step[0] == "d" else step for step in asked]
     verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(config, text)))
     verdict.claim(vector, "events", events)
     verdict.claim(vector, "word_ops_kept", sum(event.op is not Op.SUPERMERGE for event in model.events))
@@ -241,15 +217,11 @@ def judge_boundless_original(vector: Vector) -> Verdict:
         superword_pattern=params["merge_pattern"],
         deletions=kensho_deletions(params),
     )
-    events: list[list[Any]] = []
-    for event, detail in zip(training.events, training.details, strict=True):
-        if detail is None:
-            events.append(["d", *contents(training, event.id), event.n])
-        else:
-            kind = "m" if event.op is Op.MERGE else "s"
-            counts = [event.n, detail.count_left, detail.count_right]
-            events.append([kind, *contents(training, *event.pair), *counts])
     model = oracles.as_model(training)
+    events = [
+        step if detail is None else [*step, detail.count_left, detail.count_right]
+        for step, detail in zip(without_parts(steps(model)), training.details, strict=True)
+    ]
 
     def encode(row: Row) -> dict[str, Any]:
         # This system's ids are places in a list that nothing leaves: our log ids.
@@ -260,7 +232,7 @@ def judge_boundless_original(vector: Vector) -> Verdict:
     dead = len(training.vocabulary.tokens) - training.vocabulary.size
     verdict.claim(vector, "events", events)
     verdict.claim(vector, "deleted_tokens_still_in_vocab", dead)
-    verdict.claim(vector, "vocab", [token.content.hex() for token in training.vocabulary.tokens])
+    verdict.claim(vector, "vocab", tokens_hex(model, range(len(training.vocabulary.tokens))))
     return verdict
 
 
@@ -291,7 +263,7 @@ def judge_superbpe_hf(vector: Vector) -> Verdict:
 
 def uw_verdict(vector: Vector, model: Model, inherited: list[list[str]]) -> Verdict:
     """Every event with its count of stage 2, and the encodings."""
-    second, events = vector.params["stage2_pattern"], named_events(model)
+    second, events = vector.params["stage2_pattern"], [step[1:] for step in steps(model)]
     kept = len(inherited_first(inherited, [event[:2] for event in events]))
     verdict = Verdict(encode=encoder(model, lambda text: find_chunks(second, text, True), drop_unknown=True))
     verdict.claim(vector, "events", [["i" if i < kept else "n", *event] for i, event in enumerate(events)])

@@ -6,6 +6,7 @@ pytest tests/conformance/test_patterns.py
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import pytest
@@ -34,9 +35,9 @@ SCRIPT_AWARE = {
 }
 
 
+@cache
 def table() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(read_packed(folder_of("pretokenization.json"), "pretokenization.json"))
-    return found
+    return json.loads(read_packed(folder_of("pretokenization.json"), "pretokenization.json"))
 
 
 def split_both_ways(pattern: Pattern, cases: list[str]) -> list[list[str]]:
@@ -65,18 +66,15 @@ def test_script_expressions_are_the_published_ones():
 @pytest.mark.parametrize("name", list(PUBLISHED))
 def test_published_cases(name):
     """Each case has the published pieces, in the definition and in the counting route."""
-    data = table()
-    found = split_both_ways(PRESETS[name], data["cases"])
-    if PRESETS[name].keep_gaps:  # published without its gaps
-        compiled = PRESETS[name].compiled
-        assert compiled is not None
-        found = [compiled.findall(text) for text in data["cases"]]
+    data, pattern = table(), PRESETS[name]
+    found = split_both_ways(pattern, data["cases"])
+    if pattern.keep_gaps:  # published without its gaps
+        found = [pattern.compiled.findall(text) for text in data["cases"]]
     assert found == data["pieces"][PUBLISHED[name]]
 
 
 @pytest.mark.parametrize("name", list(SCRIPT_AWARE))
 def test_published_script_aware_cases(name):
     """The same with script runs cut first."""
-    data = table()
-    pattern = find_pattern(name, split_scripts=True)
-    assert split_both_ways(pattern, data["cases"]) == data["script_aware"][SCRIPT_AWARE[name]]
+    found = split_both_ways(find_pattern(name, split_scripts=True), table()["cases"])
+    assert found == table()["script_aware"][SCRIPT_AWARE[name]]

@@ -9,7 +9,7 @@ that a judge does not look at fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,7 +56,7 @@ def greedy_split(params: Params) -> tuple[int, int] | None:
     return (named.get("min_count", 15), named.get("max_ngram_len", 30)) if split else None
 
 
-def tokens_hex(model: Model, log_ids: list[int]) -> list[str]:
+def tokens_hex(model: Model, log_ids: Iterable[int]) -> list[str]:
     return [model.content(number).hex() if number >= 0 else b"<UNK>".hex() for number in log_ids]
 
 
@@ -89,17 +89,29 @@ def encoder(
     return encode
 
 
-def contents(training: oracles.Training, *numbers: int) -> list[str]:
-    return [training.vocabulary[number].content.hex() for number in numbers]
+def steps(model: Model) -> list[list[Any]]:
+    """Every event in order, tokens in hex: ["m" or "s", left, right, n] or ["d", token, its parts, n]."""
+    kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s"}
+    return [
+        ["d", *tokens_hex(model, [event.id]), tokens_hex(model, event.into), event.n]
+        if event.op is Op.DELETE
+        else [kinds[event.op], *tokens_hex(model, event.pair), event.n]
+        for event in model.events
+    ]
 
 
-def named_events(model: Model) -> list[list[Any]]:
-    """[left, right, n] of every event, tokens in hex."""
-    return [[*(model.content(number).hex() for number in event.pair), event.n] for event in model.events]
+def numbered_steps(model: Model) -> list[list[Any]]:
+    """Every merge, and the ids of its tokens."""
+    return [[*step, *event.pair, event.id] for step, event in zip(steps(model), model.events, strict=True)]
+
+
+def without_parts(found: list[list[Any]]) -> list[list[Any]]:
+    """The steps, deletions as ["d", token, n]."""
+    return [[*step[:2], *step[3:]] if step[0] == "d" else step for step in found]
 
 
 def living(model: Model) -> list[str]:
-    return [model.content(number).hex() for number in model.vocabulary.living]
+    return tokens_hex(model, model.vocabulary.living)
 
 
 def superword_flags(model: Model) -> list[list[Any]]:

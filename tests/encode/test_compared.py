@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import tempfile
-from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import regex
@@ -22,25 +21,22 @@ from streambpe.encode.formats.verify import Comparison
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, Stopped, StreambpeError, UsageError
 from streambpe.model.alphabet import gpt2_alphabet
-from streambpe.model.eventlog import EventLog
 from streambpe.text.patterns import PRESETS
 from tests import oracles
 from tests.runs import StopAfter
-from tests.trained import chunks_of, log_of, trained
+from tests.samples import written
+from tests.tiers import long
+from tests.trained import chunks_of, configured, log_of, trained
 
 DIGEST = "3b049628e5ffb7d6"
 
 
-def write_changed(monkeypatch, change):
-    """Have `export --to hf` write a document that was changed."""
+def log_with(text):
+    counts = oracles.count_chunks([chunks_of("gpt4o", text)])
+    return log_of(oracles.train_words(counts, gpt2_alphabet(), 280), {"pattern": "gpt4o"})
 
-    def write(encoder, path):
-        made = hf_file(encoder, path)
-        document = json.loads(made.files[path])
-        change(document)
-        return Made({path: json.dumps(document).encode()}, made.lost)
 
-    monkeypatch.setitem(exporting._WRITERS, "hf", write)
+WITH_PICTOGRAPHS = log_with("\u26451\u26461" * 30)
 
 
 def test_the_texts_are_always_the_same():
@@ -50,73 +46,77 @@ def test_the_texts_are_always_the_same():
     assert hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16] == DIGEST
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("name", [name for name, p in PRESETS.items() if not p.by_rules])
 @pytest.mark.parametrize("to", ["hf", "tiktoken"])
 def test_presets_are_exact_but_for_newer_characters(tmp_path, name, to):
     """In the library; what it does not know of Unicode is told with the version."""
-    log = trained("plain")
-    log = EventLog(replace(log.header, config={"pattern": name}), log.events)
-    [result] = export(log, to, tmp_path / "t.json")
+    [result] = export(configured(trained("plain"), pattern=name), to, tmp_path / "t.json")
     assert result.exact, list(result.lines())
     told = "\n".join(result.lines())
     assert "texts gave the same ids in t" in told
     assert bool(result.unicode) == ("for characters of Unicode" in told) == bool(result.battery.without_newer)
 
 
-@pytest.mark.long
-def test_a_file_that_was_broken_is_not_exact(tmp_path, monkeypatch):
-    """Two merges change places, or one flag is another."""
-
-    def swapped(document):
-        merges = document["model"]["merges"]
-        i, j = next((i, j) for i, a in enumerate(merges) for j, b in enumerate(merges[:i]) if a[0] == b[1] != b[0])
-        merges[i], merges[j] = merges[j], merges[i]
-
-    def flagged(document):
-        document["pre_tokenizer"]["pretokenizers"][-1]["add_prefix_space"] = True
-
-    for broken in (swapped, flagged):
-        write_changed(monkeypatch, broken)
-        [result] = export(trained("plain"), "hf", tmp_path / f"{broken.__name__}.json")
-        assert not result.exact
-        assert "exact: " not in "\n".join(result.lines()).replace("not exact: ", "")
-
-
-@pytest.mark.parametrize("how", ["left out", "missing"])
-def test_what_was_not_compared_is_not_exact(tmp_path, monkeypatch, how):
-    """--no-compare, or no library: it is written, says why, and --verify is refused."""
-    if how == "missing":
-        monkeypatch.setitem(sys.modules, "tokenizers", None)
-    [result] = export(trained("plain"), "hf", tmp_path / "t.json", compare=how == "missing")
+@pytest.mark.parametrize(
+    ("failing", "why"),
+    [
+        (None, "--no-compare leaves it out"),
+        (ModuleNotFoundError(name="tokenizers"), "it needs `pip install tokenizers`"),
+        (ImportError("libstdc++ is too old"), "tokenizers is installed, but does not load: libstdc++ is too old"),
+    ],
+)
+def test_what_was_not_compared_is_not_exact(tmp_path, monkeypatch, failing, why):
+    """--no-compare, no library, or one that does not load: it is written, says why, and --verify is refused."""
+    if failing is not None:
+        monkeypatch.setattr(exporting, "import_module", Mock(side_effect=failing))
+    [result] = export(trained("plain"), "hf", tmp_path / "t.json", compare=failing is not None)
     assert not result.exact
-    why = "--no-compare leaves it out" if how == "left out" else "it needs `pip install tokenizers`"
     assert f"  not compared: {why}" in list(result.lines())
     assert result.as_json()["exact"] is False
     with pytest.raises(UsageError, match="cannot compare this export"):
-        export(trained("plain"), "hf", tmp_path / "u.json", compare=how == "missing", verify="x.txt")
+        export(trained("plain"), "hf", tmp_path / "u.json", compare=failing is not None, verify="x.txt")
     assert not (tmp_path / "u.json").exists()
 
 
-@pytest.mark.parametrize("how", ["battery", "verify"])
-def test_two_symbols_that_change_places_are_not_a_matter_of_unicode(tmp_path, monkeypatch, how):
+def two_merges(document):
+    merges = document["model"]["merges"]
+    i, j = next((i, j) for i, a in enumerate(merges) for j, b in enumerate(merges[:i]) if a[0] == b[1] != b[0])
+    merges[i], merges[j] = merges[j], merges[i]
+
+
+def a_flag(document):
+    document["pre_tokenizer"]["pretokenizers"][-1]["add_prefix_space"] = True
+
+
+def two_symbols(document):
     """Their chunks are equal, their ids are not; one Unicode calls both pictographs, which the pattern does not ask."""
-    log = _log_with("\u26451\u26461" * 30)
-    symbols = [Tokenizer(log).token_to_id(sign) for sign in "\u2645\u2646"]
+    vocab, log = document["model"]["vocab"], Tokenizer(WITH_PICTOGRAPHS)
+    a, b = (next(name for name, number in vocab.items() if number == log.token_to_id(sign)) for sign in "\u2645\u2646")
+    vocab[a], vocab[b] = vocab[b], vocab[a]
 
-    def swapped(document):
-        vocab = document["model"]["vocab"]
-        a, b = (next(name for name, number in vocab.items() if number == one) for one in symbols)
-        vocab[a], vocab[b] = vocab[b], vocab[a]
 
-    write_changed(monkeypatch, swapped)
-    if how == "verify":
+@pytest.mark.parametrize(
+    ("change", "text"), [(two_symbols, None), (two_symbols, "a \u2645 b"), long(two_merges, None), long(a_flag, None)]
+)
+def test_a_file_that_was_broken_is_not_exact(tmp_path, monkeypatch, change, text):
+    """By the texts that every export is compared on, or by the user's alone."""
+
+    def write(encoder, path):
+        made = hf_file(encoder, path)
+        document = json.loads(made.files[path])
+        change(document)
+        return Made({path: json.dumps(document).encode()}, made.lost)
+
+    monkeypatch.setitem(exporting._WRITERS, "hf", write)
+    if text is not None:
         monkeypatch.setattr(verify, "battery", lambda encoder, specials: ["plain"])
-        (tmp_path / "v.txt").write_text("a \u2645 b")
-    [result] = export(log, "hf", tmp_path / "t.json", verify=str(tmp_path / "v.txt") if how == "verify" else None)
+    given = None if text is None else str(written(tmp_path / "v.txt", text))
+    log = WITH_PICTOGRAPHS if change is two_symbols else trained("plain")
+    [result] = export(log, "hf", tmp_path / "t.json", verify=given)
     assert not result.exact
-    if how == "verify":
-        assert result.comparison.documents_that_differ == 1
+    assert "exact: " not in "\n".join(result.lines()).replace("not exact: ", "")
+    assert text is None or result.comparison.documents_that_differ == 1
 
 
 @pytest.mark.parametrize("to", ["hf", "tiktoken"])
@@ -124,8 +124,8 @@ def test_characters_that_both_know_are_told_and_not_excused_in_the_users_text(tm
     """U+0295 is a lower-case letter to Unicode 16, and has no case here."""
     if regex.match(r"\p{Ll}", "\u0295"):
         pytest.skip("this Unicode has it as the libraries do")
-    (tmp_path / "v.txt").write_text("\u0295Ab")
-    [result] = export(_log_with("\u0295Ab \u0295Ab"), to, tmp_path / "t.json", verify=str(tmp_path / "v.txt"))
+    text = written(tmp_path / "v.txt", "\u0295Ab")
+    [result] = export(log_with("\u0295Ab \u0295Ab"), to, tmp_path / "t.json", verify=str(text))
     assert result.comparison.documents_that_differ == 1
     assert not result.comparison.exact
     [result] = export(trained("plain"), to, tmp_path / "u.json")
@@ -137,8 +137,7 @@ def test_characters_that_both_know_are_told_and_not_excused_in_the_users_text(tm
 @pytest.mark.long
 def test_a_slow_pattern_ends_in_one_sentence(tmp_path):
     """It never ended; nothing is written, and without the comparison the file is."""
-    log = trained("plain")
-    log = EventLog(replace(log.header, config={"pattern": "(?:a|aa)+b|(?s:.)"}), log.events)
+    log = configured(trained("plain"), pattern="(?:a|aa)+b|(?s:.)")
     with pytest.raises(ModelError, match=r"takes longer .* nothing was written, and --no-compare"):
         export(log, "tiktoken", tmp_path / "t.tiktoken")
     assert not list(tmp_path.iterdir())
@@ -176,17 +175,6 @@ def test_what_a_library_says_is_told_and_our_own_mistakes_are_not_its(tmp_path, 
             export(trained("plain"), to, tmp_path / "t")
 
 
-def test_a_library_that_does_not_load_is_not_called_missing(tmp_path, monkeypatch):
-    """`pip install` would not help."""
-
-    def fails(name):
-        raise ImportError("libstdc++ is too old")
-
-    monkeypatch.setattr(exporting, "import_module", fails)
-    [result] = export(trained("plain"), "hf", tmp_path / "t.json")
-    assert result.not_compared == "tokenizers is installed, but does not load: libstdc++ is too old"
-
-
 def test_few_spans_are_told_as_a_number():
     """0.00 % of many is not none."""
     few = Comparison(documents=9, documents_that_differ=1, spans=1_000_000, spans_lost=3)
@@ -201,11 +189,6 @@ def test_words_that_begin_with_the_mark_are_a_loss(tmp_path):
     there = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
     assert there.encode("\u2581the").ids != Tokenizer(log).encode_ordinary("\u2581the")
     assert any("words that begin with `\u2581`" in loss for loss in result.lost)
-
-
-def _log_with(text):
-    counts = oracles.count_chunks([chunks_of("gpt4o", text)])
-    return log_of(oracles.train_words(counts, gpt2_alphabet(), 280), {"pattern": "gpt4o"})
 
 
 def test_without_a_temporary_folder_it_is_not_compared(tmp_path, monkeypatch):

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from streambpe.core.encoding import WHOLE
 from streambpe.encode.corpus import encode_corpus
-from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.model.eventlog import Op
-from streambpe.model.replay import Model
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from tests.oracles.replay import encode_chunks, to_model_ids
-from tests.runs import SMALL, log_of, rows
-from tests.samples import natural_text, prose_documents
+from tests.runs import SMALL, rows
+from tests.samples import natural_text
 from tests.script_samples import LINES
 
 SYSTEMS = {
     "plain": ({}, {}),
-    "rustbpe": ({"pattern": "gpt4"}, {"like": "rustbpe", "special": ("<|end|>",)}),
-    "kensho": ({"pattern": "boundless"}, {"like": "kensho"}),
-    "stop words": ({}, {"stop_list": 12}),
+    "kensho": ({"pattern": "boundless"}, {"like": "kensho", "special": ("<|end|>",)}),
     "batches": ({"pattern": "gpt4"}, {"like": "batch", "stop_list": 5}),
     "whole characters": ({}, {"whole_characters": True}),
     "script": ({"pattern": "script", "normalize": "nfc", "unencodable": "drop"}, {"like": "script"}),
@@ -39,15 +29,7 @@ SYSTEMS = {
 }
 PROSE_LINES = natural_text(0, 70_000).splitlines(keepends=True)
 DOCUMENTS = ["".join(PROSE_LINES[at : at + 20]) for at in range(0, len(PROSE_LINES), 20)] + LINES * 4
-
-
-PROSE = prose_documents()[:100]
-
-
-def counted(run: Path, documents: list[str], **options: object) -> Path:
-    """A run over these documents."""
-    count(run, [Source("documents", "iterator", texts=documents)], **options, resources=SMALL)
-    return run
+SOURCES = [Source("documents", "iterator", texts=DOCUMENTS)]
 
 
 @pytest.mark.every(6)
@@ -55,58 +37,14 @@ def counted(run: Path, documents: list[str], **options: object) -> Path:
 def test_tokens_occur_as_often_as_training_left_them(tmp_path, name):
     """Every token of table token_counts, by the tokenizer text by text and by the way of corpora."""
     counting, learning = SYSTEMS[name]
-    run = counted(tmp_path / "run", DOCUMENTS, **counting)
-    train(run, resources=SMALL, vocab_size=2400 if "script" in name else 700, **learning)
+    run, size = tmp_path / "run", 2400 if "script" in name else 700
+    count(run, SOURCES, **counting, resources=SMALL)
+    train(run, resources=SMALL, vocab_size=size, **learning)
     left = {token: n for token, n in rows(run, "SELECT id, n FROM token_counts") if n}
     tokenizer = Tokenizer(run)
     log_id = tokenizer.encoder.model.log_id
     found = Counter(log_id[number] for text in DOCUMENTS for number in tokenizer.encode_ordinary(text))
     assert found == left
-    encode_corpus(
-        tokenizer,
-        [Source("documents", "iterator", texts=DOCUMENTS)],
-        tmp_path / "ids.npy",
-        resources=Resources(1 << 30, 2),
-    )
+    encode_corpus(tokenizer, SOURCES, tmp_path / "ids.npy", resources=Resources(1 << 30, 2))
     ids, times = np.unique(np.load(tmp_path / "ids.npy"), return_counts=True)
     assert {log_id[number]: n for number, n in zip(ids.tolist(), times.tolist(), strict=True)} == left
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("superwords", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 500}])
-@pytest.mark.parametrize("like", ["hf", "kensho"])
-def test_superwords_join_as_often_as_training_counted(tmp_path, superwords, like):
-    """Just before each of the last supermerges the encoded documents hold its pair as often as its event says."""
-    run = counted(tmp_path / "run", PROSE, pattern="boundless", sequences=True)
-    train(run, resources=SMALL, vocab_size=1300, like=like, **superwords)
-    log = log_of(run)
-    places = [i for i, event in enumerate(log.events) if event.op is Op.SUPERMERGE]
-    assert len(places) > 30
-    for place in [*places[:2], places[len(places) // 2], *places[-2:]]:
-        encoder = Encoder(replace(log, events=log.events[:place]))
-        event = log.events[place]
-        assert pairs_across(encoder)[event.pair] == event.n, place
-    whole = Tokenizer(log)
-    model = Model(log)
-    for text in PROSE[::7]:
-        replayed = encode_chunks(model, [chunk.encode() for chunk in whole.encoder.split(text)])
-        assert whole.encode_ordinary(text) == to_model_ids(model, replayed)
-        assert whole.decode(whole.encode_ordinary(text)) == text
-
-
-def pairs_across(encoder: Encoder) -> Counter[tuple[int, int]]:
-    """Neighbours in runs of whole chunks, after the superwords that the model has; (a, a) without overlap."""
-    pairs: Counter[tuple[int, int]] = Counter()
-    for text in PROSE:
-        runs: list[list[int]] = [[]]
-        for chunk in encoder.split(text):
-            ids = encoder.encode_chunk(chunk)
-            if len(ids) == 1:
-                runs[-1].append(ids[0])
-            else:
-                runs.append([])
-        for run in runs:
-            stream = np.array(run, np.int32) | np.int32(WHOLE)
-            log_ids = map(encoder.model.log_id.__getitem__, RunJoiner(encoder).joined(stream).tolist())
-            pairs.update(pairwise(log_ids))
-    return pairs

@@ -26,6 +26,7 @@ from streambpe.text.dialects import Unsayable
 from streambpe.text.in_turn import in_turn
 from tests.encode.test_patterns_elsewhere import REAL
 from tests.peers import by_tokenizers
+from tests.runs import cli
 from tests.samples import natural_text, written
 from tests.text.test_dialects import TEXTS
 from tests.trained import HOSTILE
@@ -133,6 +134,12 @@ def test_a_family_is_kept_there_and_back(tmp_path, family):
 LLAMA_2 = in_a_row({"type": "Prepend", "prepend": "\u2581"}, SPACES, of="normalizers")
 GEMMA = split("", "MergedWithPrevious") | {"pattern": {"String": " "}}
 FALCON = {"type": "Punctuation", "behavior": "Contiguous"}, level(), DIGITS, split("[0-9][0-9][0-9]")
+LACKS_BYTES = {"vocab": {"a": 0, "<s>": 1}, "merges": [], "unk_token": "<s>", "fuse_unk": True}
+OTHER_KINDS: dict[str, list[Any]] = {
+    "normalizer": [1, [[]]], "pre_tokenizer": [{"type": "Sequence"}, [1]],
+    "added_tokens": [[None], 0.5, [{"content": "<x>"}]],
+    "model": [{"vocab": []}, {"vocab": {"a": "b"}}, {"merges": 0.5}, {"merges": [[]]}, {"merges": [["a"]]}],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -147,14 +154,35 @@ FALCON = {"type": "Punctuation", "behavior": "Contiguous"}, level(), DIGITS, spl
         ({"pre_tokenizer": in_a_row(split("a{1,3}"), split("a"), RAW)}, "splits what the one before it cut off"),
         ({"pre_tokenizer": in_a_row(DIGIT, split(r"a$|."), RAW)}, "a place in the text"),
         ({"version": "2.0"}, "version '2.0'"),
+        ({"model": {"merges": [["zz", "qq"]]}}, "needs a token that does not exist"),
+        ({"added_tokens": [{"id": 5000, "content": "<x>"}]}, "is ambiguous"),
+        ({"added_tokens": [{"id": 400, "content": "<x>"}, {"id": 401, "content": "<x>"}]}, "twice"),
+        ({"added_tokens": [{"id": 16, "content": "1"}]}, "is a byte"),
+        ({"added_tokens": [{"id": 400, "content": "  ", "special": False}]}, "found in plain text"),
+        ({"added_tokens": [{"id": 1, "content": "<s>"}], "model": LACKS_BYTES}, "fuse_unk"),
+        *(({field: value}, r"t\.json") for field, values in OTHER_KINDS.items() for value in values),
     ],
 )  # fmt: skip
 def test_what_a_log_cannot_hold_is_refused_by_name(tmp_path, changes, named):
-    """Mistral 7B and Llama 2, Gemma, Falcon, and steps of splits that are not known to be one."""
+    """Mistral 7B and Llama 2, Gemma, Falcon, steps of splits that are not known to be one; an import never drops a rule
+    in silence, and values of another kind than it looks for are damage."""
     document = document_of("GPT-2")
     document["model"] |= changes.pop("model", {})
     with pytest.raises(ModelError, match=named):
         read(document | changes, tmp_path)
+
+
+def test_what_a_log_does_not_keep_is_told(tmp_path):
+    """What is put around a text, or is asked of added tokens in it, was left out of imports without a word. That a
+    model with all bytes names an unknown token says nothing."""
+    document = document_of("GPT-2") | {"truncation": {"max_length": 3}, "padding": {}}
+    document["model"]["unk_token"] = "<s>"
+    document["added_tokens"][-1]["lstrip"] = True
+    file = written(tmp_path / "t.json", json.dumps(document))
+    told = cli("import", file, "-o", tmp_path / "m.jsonl").stderr.splitlines()
+    told = [line for line in told if line.startswith("warning: ")]
+    wanted = ["`special: false` of '<think>'", "`lstrip: true` of '<think>'", "truncation"]
+    assert [what in line for what, line in zip(wanted, told, strict=True)] == [True] * 3, told
 
 
 # Each field, and other values for it.

@@ -2,64 +2,68 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 from pathlib import Path
 
 import pytest
 
+from streambpe.encode.formats.export import export
 from streambpe.encode.formats.imports import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
+from streambpe.inspect.evaluate import evaluate
+from streambpe.model.eventlog import write_event_log
 from tests.runs import cli
-from tests.samples import natural_text
+from tests.samples import natural_text, written
+from tests.trained import TEXT, trained
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """A run, and what other programs get of it."""
+    """A model, and what other programs get of it."""
     folder = tmp_path_factory.mktemp("named")
-    (folder / "a.txt").write_text(natural_text(8, 40_000))
-    cli("train", folder / "run", folder / "a.txt", "-s", 400, "--pattern", "gpt2", "--memory", "300MB")
-    cli("export", folder / "run", "--to", "hf", "-o", f"{folder}/tok/")
-    cli("export", folder / "run", "--to", "tiktoken", "-o", folder / "x.tiktoken")
+    written(folder / "a.txt", natural_text(8, 40_000))
+    write_event_log(folder / "mine.events.jsonl", trained("plain"))
+    export(trained("plain"), "hf", f"{folder}/tok/", compare=False)
+    export(trained("plain"), "tiktoken", folder / "x.tiktoken", compare=False)
     return folder
 
 
-def bytes_per_token(name: str, model: Path) -> list[float]:
-    done = cli("evaluate", model / "run", "--tokenizer", name, "--text", model / "a.txt", "--json")
-    return [row["bytes_per_token"] for row in json.loads(done.stdout)]
+def bytes_per_token(model: Path, *names: str, **how: str) -> list[float]:
+    found = evaluate(str(model / "mine.events.jsonl"), str(model / "a.txt"), tokenizer=names, **how)
+    return [one.values["bytes_per_token"] for one in found]
 
 
 @pytest.mark.long
 def test_hf_from_a_folder_and_from_the_cache(model, tmp_path, monkeypatch):
     """The revision that refs/main names; a model that is not there is one message with the command that fetches it."""
-    mine, theirs = bytes_per_token(f"hf:{model}/tok", model)
+    mine, theirs = bytes_per_token(model, f"hf:{model}/tok")
     assert mine == theirs
     cached = tmp_path / "hub/models--some--model"
     for revision, text in (("aaa", "{}"), ("bbb", (model / "tok/tokenizer.json").read_text()), ("ccc", "{}")):
         (cached / "snapshots" / revision).mkdir(parents=True)
-        (cached / "snapshots" / revision / "tokenizer.json").write_text(text)
+        written(cached / "snapshots" / revision / "tokenizer.json", text)
     (cached / "refs").mkdir()
-    (cached / "refs/main").write_text("bbb\n")
+    written(cached / "refs/main", "bbb\n")
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    assert bytes_per_token("hf:some/model", model) == [mine, theirs]
+    assert bytes_per_token(model, "hf:some/model") == [mine, theirs]
     cli("import", "hf:some/model", "-o", tmp_path / "theirs.jsonl")
-    assert Tokenizer(tmp_path / "theirs.jsonl").get_vocab() == Tokenizer(model / "run").get_vocab()
+    assert Tokenizer(tmp_path / "theirs.jsonl").encode(TEXT) == Tokenizer(trained("plain")).encode(TEXT)
     assert "hf download no/such tokenizer.json" in cli("import", "hf:no/such", "-o", tmp_path / "x", expect=1).stderr
     assert "Is hf:some/model meant?" in cli("import", "hf:some-model", "-o", tmp_path / "x", expect=1).stderr
 
 
 def test_an_encoding_of_tiktoken(model, monkeypatch):
-    """Its ranks and its pattern; an unknown one is one message."""
+    """Its ranks and its pattern, beside files of both kinds; an unknown one is one message."""
     tiktoken = pytest.importorskip("tiktoken")
     encoding = runpy.run_path(str(model / "x_tiktoken.py"))["encoding"]
     monkeypatch.setattr(tiktoken, "get_encoding", {"ours": encoding}.__getitem__)
-    mine, theirs = bytes_per_token("tiktoken:ours", model)
+    files = f"{model}/tok/tokenizer.json", f"{model}/x.tiktoken"
+    mine, theirs = bytes_per_token(model, "tiktoken:ours")
+    assert bytes_per_token(model, *files, pattern="gpt4o") == [mine, theirs, mine]
     assert mine == theirs
-    text = natural_text(9, 5_000)
-    assert Tokenizer(import_file("tiktoken:ours")).encode(text) == encoding.encode(text)
+    assert Tokenizer(import_file("tiktoken:ours")).encode(TEXT) == encoding.encode(TEXT)
     with pytest.raises(ModelError, match=r"^tiktoken:o200k: .*\. Is tiktoken:o200k_base meant\?$"):
         import_file("tiktoken:o200k")
 

@@ -21,7 +21,7 @@ from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from tests import hostile
 from tests.runs import cli
-from tests.samples import natural_text, written
+from tests.samples import json_lines, natural_text, written
 from tests.trained import DOCUMENTS, HOSTILE, trained
 
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -86,24 +86,22 @@ def test_it_is_measured_beside_a_model(model, tmp_path, monkeypatch):
     """Every measure from the package's ids, document by document; the text is read in small blocks."""
     monkeypatch.setattr("streambpe.inspect.pieces._BLOCK", 700)
     documents = [*DOCUMENTS[:40], *(text for text in HOSTILE if text)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
-    path = str(model("bytes"))
+    source, path = json_lines(tmp_path / "a.jsonl", documents), str(model("bytes"))
     theirs = sentencepiece.SentencePieceProcessor(model_file=path)
     ids = [number for text in documents for number in theirs.encode(text)]
-    (found,) = evaluate([], [str(tmp_path / "a.jsonl")], tokenizer=[path])
-    assert found.values["tokens"] == len(ids)
-    assert found.values["vocab_used"] == len(set(ids))
-    assert found.values["vocab_size"] == theirs.get_piece_size()
-    assert found.values["documents"] == len(documents)
-    assert found.values["bytes_per_token"] == sum(len(text.encode()) for text in documents) / len(ids)
-    assert found.values["words"] == sum(len(text.split()) for text in documents)
+    (found,) = evaluate([], [source], tokenizer=[path])
+    values = found.values
+    assert (values["tokens"], values["vocab_used"]) == (len(ids), len(set(ids)))
+    assert (values["documents"], values["vocab_size"]) == (len(documents), theirs.get_piece_size())
+    assert values["bytes_per_token"] == sum(len(text.encode()) for text in documents) / len(ids)
+    assert values["words"] == sum(len(text.split()) for text in documents)
     partial = [number for number in ids if theirs.is_byte(number) and int(theirs.id_to_piece(number)[3:5], 16) > 0x7F]
-    assert found.values["partial_tokens"] == len(set(partial))
+    assert values["partial_tokens"] == len(set(partial))
     one_line = written(tmp_path / "one.txt", " ".join(documents))
     (found,) = evaluate([], [str(one_line)], tokenizer=[path])
     assert found.values["tokens"] == len(theirs.encode(" ".join(documents)))
     write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
-    asked = ["evaluate", tmp_path / "m.events.jsonl", "--tokenizer", path, "--text", tmp_path / "a.jsonl"]
+    asked = ["evaluate", tmp_path / "m.events.jsonl", "--tokenizer", path, "--text", source]
     assert [row["model"] for row in json.loads(cli(*asked, "--json").stdout)] == [str(asked[1]), path]
 
 

@@ -15,8 +15,9 @@ from streambpe.encode.shards import index_path
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.files import UNFINISHED
 from streambpe.model.eventlog import write_event_log
-from tests.encode.test_corpus import RESOURCES, files_in, folders, lists_of, write_jsonl
+from tests.encode.test_corpus import RESOURCES, files_in, folders, lists_of
 from tests.runs import cli, cli_killed
+from tests.samples import json_lines
 from tests.trained import DOCUMENTS, HOSTILE, trained
 
 MANY = [*HOSTILE, *DOCUMENTS, "", "last"]
@@ -24,7 +25,7 @@ MANY = [*HOSTILE, *DOCUMENTS, "", "last"]
 
 def corpus(folder: Path) -> str:
     """A file of many documents."""
-    return write_jsonl(folder / "a.jsonl", MANY)
+    return json_lines(folder / "a.jsonl", MANY)
 
 
 @pytest.mark.parametrize("validation", [None, "25%"])

@@ -12,17 +12,18 @@ import pytest
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.train.counting.count import count
+from tests.samples import written
 
 SMALL = Resources(300 << 20, 2)
+B = "the end of it all, the end"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
     """A folder with two files and a run with sequences over them, to copy."""
     folder = tmp_path_factory.mktemp("made")
-    for name, text in (("a", "the cat and the dog\n"), ("b", "the end of it all, the end")):
-        (folder / f"{name}.txt").write_text(text)
-        count(folder / "run", [str(folder / f"{name}.txt")], sequences=True, resources=SMALL)
+    for name, text in (("a.txt", "the cat and the dog\n"), ("b.txt", B)):
+        count(folder / "run", [str(written(folder / name, text))], sequences=True, resources=SMALL)
     return folder
 
 
@@ -59,8 +60,7 @@ def test_a_damaged_table_is_found_and_filled_again(counted, table, damage):
         con.execute(damage)
     problems = check(counted, resources=SMALL)
     assert table in {problem.table for problem in problems}, problems
-    assert all(str(problem).startswith(problem.table) for problem in problems)
-    assert not any("None" in str(problem) for problem in problems)
+    assert all(str(one).startswith(one.table) and "None" not in str(one) for one in problems)
     count(counted, [], resources=SMALL)
     assert check(counted, resources=SMALL) == []
 
@@ -96,17 +96,14 @@ def test_damaged_sequences_are_found(counted, damage):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("change", ["other bytes", "longer", "shorter", "gone"])
-def test_changed_source_files_are_found(made, counted, request, change):
-    """Only when asked: `--sources` reads every file again."""
+@pytest.mark.parametrize("text", [B.replace("all", "ALL"), B + " more", B[:-3], None])
+def test_changed_source_files_are_found(made, counted, request, text):
+    """Only when asked: `--sources` reads every file again. Other bytes, more, fewer, and a file that is gone."""
     path = made / "b.txt"
-    whole = path.read_text()
-    request.addfinalizer(lambda: path.write_text(whole))
-    if change == "gone":
+    request.addfinalizer(lambda: path.write_text(B))
+    if text is None:
         path.unlink()
     else:
-        path.write_text(
-            {"other bytes": whole.replace("all", "ALL"), "longer": whole + " more", "shorter": whole[:-3]}[change]
-        )
+        path.write_text(text)
     assert check(counted, resources=SMALL) == []
     assert {problem.table for problem in check(counted, sources=True, resources=SMALL)} == {"source files"}

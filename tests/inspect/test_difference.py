@@ -70,16 +70,16 @@ def test_the_query_of_the_docs_says_the_same(run):
     assert {(row["id_here"], row["id_there"]) for row in rows} == {(a, b) for a, b in expected if a != b}
 
 
-def test_which_of_two_is_better_on_the_same_text(run, tmp_path):
-    """At the size of the smaller one, in as many tokens as each makes; only on a text."""
-    text = written(tmp_path / "text.txt", natural_text(6, 20_000))
+def test_the_report_on_two_models(run, tmp_path):
+    """Which is better on the same text, at the size of the smaller one, in as many tokens as each makes; only on a
+    text. The playground has the log of each, and names no folder."""
+    words = natural_text(6, 20_000)
+    text = written(tmp_path / "text.txt", words)
     told = report(run, tmp_path / "r.html", resources=SMALL, text=[str(text)], beside=f"{run}:small").verdict
-    log, words = log_of(run), text.read_text(encoding="utf-8")
-    models = {
-        run.name: Tokenizer(EventLog(log.header, log.events[:144])),
-        f"{run.name}:small": Tokenizer(f"{run}:small"),
-    }
-    assert {tokenizer.n_vocab for tokenizer in models.values()} == {400}
+    log = log_of(run)
+    larger, small = Tokenizer(EventLog(log.header, log.events[:144])), Tokenizer(f"{run}:small")
+    assert larger.n_vocab == small.n_vocab == 400
+    models = {run.name: larger, f"{run.name}:small": small}
     tokens = {name: len(tokenizer.encode_ordinary(words)) for name, tokenizer in models.items()}
     good, bad = sorted(tokens, key=lambda name: tokens[name])
     assert tokens[good] < tokens[bad]
@@ -88,6 +88,11 @@ def test_which_of_two_is_better_on_the_same_text(run, tmp_path):
         f"{good} is better than {bad} on the same text: with 400 ids it makes {percent(1 - less / more)} fewer tokens "
         f"({len(words.encode()) / less:.3f} against {len(words.encode()) / more:.3f} bytes per token)."
     )
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert str(run) not in page
+    for place, name in (("log", "model"), ("log-second", "small")):
+        packed = re.search(rf'id="{place}">(.*?)<', page)[1]
+        assert gzip.decompress(base64.b64decode(packed)) == (run / f"{name}.events.jsonl").read_bytes()
     with pytest.raises(UsageError, match="Name it with --text FILE"):
         report(run, tmp_path / "r.html", resources=SMALL, beside=f"{run}:small")
 
@@ -104,15 +109,3 @@ def test_two_runs_in_sql(run, tmp_path):
     assert {(row["token"], row["id_here"], row["id_there"]) for row in rows} == {
         (row["token"], row["id_here"], row["id_there"]) for row in found["differences"]
     }
-
-
-def test_the_playground_of_two_models(run, tmp_path):
-    """It has the log of each, and names no folder."""
-    text = str(written(tmp_path / "text.txt", "the end of the day"))
-    report(run, tmp_path / "r.html", resources=SMALL, beside=f"{run}:small", text=text)
-    page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert str(run) not in page
-    logs = [
-        gzip.decompress(base64.b64decode(re.search(rf'id="{name}">(.*?)<', page)[1])) for name in ("log", "log-second")
-    ]
-    assert logs == [(run / f"{name}.events.jsonl").read_bytes() for name in ("model", "small")]

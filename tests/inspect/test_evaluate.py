@@ -1,16 +1,17 @@
-"""`evaluate`: every measure against encoding document by document and counting with SQL."""
+"""`evaluate`: every measure against encoding and counting document by document."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import math
 import random
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
@@ -24,13 +25,14 @@ from streambpe.resources import Resources
 from streambpe.train.commands import train
 from tests.runs import SMALL as LEARNING
 from tests.runs import cli
-from tests.samples import written
+from tests.samples import json_lines, written
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
 
 SMALL = Resources(256 * 10**6, 1)
 TEXTS = {
     "a": [*DOCUMENTS[:40], "a document\nof two lines, the end"],
     "b": [text for text in HOSTILE if text and "<|" not in text] + ["ünïcode wörds 日本語 の the end of the day"],
+    "c": ["in the end of the day it is the end of the line, " * 60 + "日本 語\u2003x" * 20],
 }
 
 
@@ -42,56 +44,31 @@ def save(kind: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory) -> list[str]:
-    """Two files of documents."""
+    """Two files of documents, and one that is a document."""
     folder = tmp_path_factory.mktemp("texts")
-    paths = []
-    for name, documents in TEXTS.items():
-        path = written(folder / f"{name}.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in documents))
-        paths.append(str(path))
-    return paths
+    of_many = [json_lines(folder / f"{name}.jsonl", TEXTS[name]) for name in "ab"]
+    return [*of_many, str(written(folder / "c.txt", TEXTS["c"][0]))]
 
 
-SQL = """
-WITH used AS (SELECT id, count(*) AS n FROM ids GROUP BY id),
-known AS (SELECT u.id, u.n, c.bytes FROM used AS u LEFT JOIN contents AS c USING (id))
-SELECT
-    (SELECT count(*) FROM documents)                                        AS documents,
-    (SELECT sum(octet_length(encode(text))) FROM documents)                 AS bytes,
-    sum(n)                                                                  AS tokens,
-    (SELECT sum(octet_length(encode(text))) FROM documents) / sum(n)        AS bytes_per_token,
-    count(*)                                                                AS vocab_used,
-    count(*) / any_value(getvariable('size'))                               AS vocab_used_share,
-    log2(sum(pow(n / total, 2.5))) / -1.5 / log2(count(*))                  AS renyi,
-    log2(sum(pow(n / total, 2.5))) / -1.5 / log2(any_value(getvariable('size'))) AS renyi_vocab,
-    count(*) FILTER (bytes IS NOT NULL AND try(decode(bytes)) IS NULL)      AS partial_tokens,
-    coalesce(sum(n) FILTER (bytes IS NOT NULL AND try(decode(bytes)) IS NULL), 0) / sum(n) AS partial_share
-FROM known, (SELECT sum(n) AS total FROM used)
-"""
-
-
-def by_sql(tokenizer: Tokenizer, documents: list[str]) -> dict[str, Any]:
+def by_hand(tokenizer: Tokenizer, documents: list[str]) -> dict[str, Any]:
     """The measures from one document after another."""
-    con = duckdb.connect()
-    con.execute("CREATE TABLE documents (text VARCHAR); CREATE TABLE ids (id BIGINT); "
-                "CREATE TABLE contents (id BIGINT, bytes BLOB)")  # fmt: skip
-    con.executemany("INSERT INTO documents VALUES (?)", [[text] for text in documents])
-    ids = [number for text in documents for number in tokenizer.encode_ordinary(text)]
-    con.execute("INSERT INTO ids SELECT unnest(?)", [ids])
     special = set(tokenizer.special_tokens.values())
-    contents = [
-        [number, tokenizer.decode_single_token_bytes(number)] for number in sorted(set(ids)) if number not in special
-    ]
-    con.executemany("INSERT INTO contents VALUES (?, ?)", contents)
-    con.execute("SET VARIABLE size = ?", [tokenizer.n_vocab])
-    relation = con.sql(SQL)
-    found = dict(zip(relation.columns, relation.fetchall()[0], strict=True))
+
+    def is_partial(number: int) -> bool:
+        content = b"" if number in special else tokenizer.decode_single_token_bytes(number)
+        return content.decode(errors="ignore").encode() != content
+
+    used = Counter(number for text in documents for number in tokenizer.encode_ordinary(text))
+    tokens, size, words = used.total(), sum(len(text.encode()) for text in documents), len(" ".join(documents).split())
+    partial = {number: n for number, n in used.items() if is_partial(number)}
+    entropy = math.log2(sum((n / tokens) ** 2.5 for n in used.values())) / -1.5
     chunks = [tokenizer.encoder.encode_chunk(chunk) for text in documents for chunk in tokenizer.encoder.split(text)]
-    found["single_token_chunks"] = sum(len(ids) == 1 for ids in chunks) / len(chunks)
-    found["words"] = sum(len(text.split()) for text in documents)
-    found["tokens_per_word"] = found["tokens"] / found["words"]
-    found["vocab_size"] = tokenizer.n_vocab
-    con.close()
-    return found
+    found = {"documents": len(documents), "bytes": size, "tokens": tokens, "bytes_per_token": size / tokens}
+    found |= {"words": words, "tokens_per_word": tokens / words, "vocab_size": tokenizer.n_vocab}
+    found |= {"vocab_used": len(used), "vocab_used_share": len(used) / tokenizer.n_vocab}
+    found |= {"renyi": entropy / math.log2(len(used)), "renyi_vocab": entropy / math.log2(tokenizer.n_vocab)}
+    found |= {"partial_tokens": len(partial), "partial_share": sum(partial.values()) / tokens}
+    return found | {"single_token_chunks": sum(len(ids) == 1 for ids in chunks) / len(chunks)}
 
 
 def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -102,19 +79,19 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 @pytest.mark.every(4)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "pairs"])
-def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeypatch):
-    """All kinds of models, superwords, deletions and unknown tokens too; in blocks of any size, and with a table of
-    chunks that is encoded and begun again after every block."""
+def test_every_measure_equals_counting_by_hand(kind, sources, tmp_path, monkeypatch):
+    """All kinds of models, superwords, deletions and unknown tokens too; in blocks of any size, across which words,
+    chunks and superwords of a document go on, and with a table of chunks that is begun again after every block."""
     model = save(kind, tmp_path)
     tokenizer = Tokenizer(model)
     documents = [text for texts in TEXTS.values() for text in texts]
-    expected = by_sql(tokenizer, documents)
-    parts = [by_sql(tokenizer, texts) for texts in TEXTS.values()]
-    for block in (16 << 20, 700):
+    expected = by_hand(tokenizer, documents)
+    parts = [by_hand(tokenizer, texts) for texts in TEXTS.values()]
+    for block in (16 << 20, 100):
         monkeypatch.setattr(module, "_MOST_BLOCK", block)
         monkeypatch.setattr(module, "_LEAST_BLOCK", block)
         monkeypatch.setattr(measures, "_SLICE", block)
-        if block == 700:
+        if block == 100:
             monkeypatch.setattr(module.ChunkCounts, "held", property(lambda _: 1 << 40))
         found = evaluate([model], sources, by="source", resources=SMALL)
         assert [one.source for one in found] == [*sources, ALL]
@@ -127,22 +104,10 @@ def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeyp
 @pytest.mark.parametrize("specials", [(), ("<s>",)])
 def test_ids_that_begin_above_0(specials, sources, tmp_path):
     """The largest id is then n_vocab or more, also where no ordinary token has it."""
-    (tmp_path / "t.txt").write_text("\n".join(TEXTS["a"]), encoding="utf-8")
     options = {"alphabet": "bytes1", "vocab_size": 265, "special": specials, "reserve": 2}
-    model = str(train(tmp_path / "run", [str(tmp_path / "t.txt")], resources=LEARNING, **options).log)
+    model = str(train(tmp_path / "run", sources[:1], resources=LEARNING, **options).log)
     (found,) = evaluate([model], sources[:1], resources=SMALL)
-    assert_equal(found.values, by_sql(Tokenizer(model), TEXTS["a"]))
-
-
-def test_one_document_in_many_blocks(tmp_path, monkeypatch):
-    """A text file is one document; words, chunks and superwords go on across its blocks."""
-    text = "in the end of the day it is the end of the line, " * 60 + "日本 語\u2003x" * 20
-    (tmp_path / "t.txt").write_text(text, encoding="utf-8")
-    model = save("boundless", tmp_path)
-    monkeypatch.setattr(module, "_MOST_BLOCK", 100)
-    monkeypatch.setattr(module, "_LEAST_BLOCK", 100)
-    (found,) = evaluate([model], [str(tmp_path / "t.txt")], resources=SMALL)
-    assert_equal(found.values, by_sql(Tokenizer(model), [text]))
+    assert_equal(found.values, by_hand(Tokenizer(model), TEXTS["a"]))
 
 
 def test_renyi_equals_tokenization_scorer():
@@ -158,24 +123,13 @@ def test_renyi_equals_tokenization_scorer():
             assert renyi_efficiency(counts, size) == pytest.approx(theirs)
 
 
-def test_rivals_are_measured_beside(sources, tmp_path):
-    """A tokenizer.json and tiktoken ranks, as they are imported."""
-    model = save("plain", tmp_path)
-    cli("export", model, "--to", "hf", "-o", tmp_path / "tokenizer.json")
-    cli("export", model, "--to", "tiktoken", "-o", tmp_path / "ranks.tiktoken")
-    rivals = [str(tmp_path / "tokenizer.json"), str(tmp_path / "ranks.tiktoken")]
-    found = evaluate([model], sources, tokenizer=rivals, pattern="gpt4o", resources=SMALL)
-    assert [one.model for one in found] == [model, *rivals]
-    assert len({one.values["tokens"] for one in found}) == 1
-
-
 def test_what_figures_of_several_texts_do_not_say_is_told(tmp_path):
     """Parity compares texts that say the same, which texts with other numbers of documents do not; and a Russian letter
     has two bytes, so bytes per token are no measure between scripts."""
     model = save("plain", tmp_path)
     texts = {"en": "of the\na the", "de": "von der\nein", "more": "a\nb\nc", "ru": "кошка\nсобака"}
     for name, text in texts.items():
-        (tmp_path / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
+        written(tmp_path / f"{name}.txt", text + "\n")
     command = ("evaluate", model, "--lines", "--by", "source", "--text", tmp_path / "en.txt", "--text")
     told = "parity and gini/n are for texts that say the same (parity: tokens compared with those of the first source)"
     assert cli(*command, tmp_path / "de.txt").stderr == f"{told}.\n"
@@ -200,6 +154,7 @@ def test_gini():
 def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     """The same numbers three ways; parity stands beside the file named first, wherever it sorts."""
     models = [save("plain", tmp_path), save("boundless", tmp_path)]
+    sources = sources[:2]
     texts = ["--text", sources[1], "--text", sources[0]]
     rows = json.loads(cli("evaluate", *models, *texts, "--by", "source", "--json").stdout)
     assert [(row["model"], row["source"]) for row in rows] == [(m, s) for m in models for s in [*sources, ALL]]
@@ -228,23 +183,19 @@ def test_groups_are_their_files_put_together(kind, tmp_path):
     """A group's numbers are those of one file with all its documents; parity is beside the first text's group."""
     model = save(kind, tmp_path)
     groups = {"de": [DOCUMENTS[:9], DOCUMENTS[9:12]], "en": [DOCUMENTS[5:30]], "(no group)": [TEXTS["b"]]}
-    together = tmp_path / "together"
-    together.mkdir()
     texts = []
     for name, files in groups.items():
         folder = tmp_path / "texts" / name
         folder.mkdir(parents=True)
         for i, documents in enumerate(files):
-            lines = "".join(json.dumps({"text": text}) + "\n" for text in documents)
-            (folder / f"{i}.jsonl").write_text(lines)
-            with open(together / f"{name}.jsonl", "a") as file:
-                file.write(lines)
+            json_lines(folder / f"{i}.jsonl", documents)
         texts += ["--text", folder]
     rules = ["--group", "de=texts/de", "--group", "en=en/*.jsonl"]
     found = json.loads(cli("evaluate", model, *texts, "--by", "group", *rules, "--json").stdout)
     assert [row["group"] for row in found] == ["(no group)", "de", "en", ALL]
     for row in found[:-1]:
-        (alone,) = evaluate([model], [str(together / f"{row['group']}.jsonl")], resources=SMALL)
+        together = json_lines(tmp_path / "together.jsonl", chain.from_iterable(groups[row["group"]]))
+        (alone,) = evaluate([model], [together], resources=SMALL)
         assert {key: row[key] for key in alone.values} == alone.values
         assert row["parity"] == row["tokens"] / found[1]["tokens"]
     by_folder = json.loads(cli("evaluate", model, *texts, "--by", "group", "--group-by", "folder", "--json").stdout)
@@ -264,8 +215,7 @@ def test_what_cannot_be_evaluated_is_said(tmp_path, sources):
     with pytest.raises(UsageError, match="read only once"):
         evaluate([model, model], ["-"])
     assert "Missing" not in cli("evaluate", tmp_path / "nothing", "--text", sources[0], expect=1).stderr
-    (tmp_path / "empty.jsonl").write_text('{"text": ""}\n')
-    (found,) = evaluate([model], [str(tmp_path / "empty.jsonl")])
-    assert found.values["tokens"] == 0
-    assert found.values["bytes_per_token"] is None
-    assert "-" in cli("evaluate", model, "--text", tmp_path / "empty.jsonl").stdout
+    empty = json_lines(tmp_path / "empty.jsonl", [""])
+    (found,) = evaluate([model], [empty])
+    assert (found.values["tokens"], found.values["bytes_per_token"]) == (0, None)
+    assert "-" in cli("evaluate", model, "--text", empty).stdout

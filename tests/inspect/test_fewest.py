@@ -17,7 +17,7 @@ from streambpe.model.replay import Model
 from tests.oracles.replay import encode_chunk
 from tests.oracles.symbols import symbols_of
 from tests.runs import cli
-from tests.samples import written
+from tests.samples import json_lines, written
 from tests.tiers import seeds
 from tests.trained import DOCUMENTS, HOSTILE, random_log, trained
 
@@ -63,8 +63,7 @@ def test_of_models_by_the_command(kind, tmp_path):
     texts = {"a": DOCUMENTS[:20], "b": [text for text in HOSTILE if text]}
     command, least = ["evaluate", model, "--fewest", "--by", "source"], []
     for name, some in texts.items():
-        lines = "".join(json.dumps({"text": text}) + "\n" for text in some)
-        command += ["--text", written(tmp_path / f"{name}.jsonl", lines)]
+        command += ["--text", json_lines(tmp_path / f"{name}.jsonl", some)]
         least.append(sum(by_trying(log, chunk) for text in some for chunk in Encoder(log).split(text)))
     rows = json.loads(cli(*command, "--json").stdout)
     assert [row["fewest_tokens"] for row in rows] == [*least, sum(least)]
@@ -77,6 +76,5 @@ def test_of_models_by_the_command(kind, tmp_path):
 
 def test_superwords_are_refused(tmp_path):
     write_event_log(tmp_path / "m.jsonl", trained("boundless"))
-    (tmp_path / "t.txt").write_text("a")
-    told = cli("evaluate", tmp_path / "m.jsonl", "--fewest", "--text", tmp_path / "t.txt", expect=2).stderr
-    assert "has superwords" in told
+    text = written(tmp_path / "t.txt", "a")
+    assert "has superwords" in cli("evaluate", tmp_path / "m.jsonl", "--fewest", "--text", text, expect=2).stderr

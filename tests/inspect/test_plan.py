@@ -7,11 +7,11 @@ import json
 import random
 import subprocess
 import sys
-import threading
 import tracemalloc
 from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import mmh3
 import polars as pl
@@ -33,8 +33,8 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
 from streambpe.train.fitting import engine_room, fits_in_memory, memory_for
 from tests.oracles.splits import split_text
-from tests.runs import SMALL, cli, rows
-from tests.samples import natural_text, written
+from tests.runs import SMALL, Enough, StopAfter, cli, rows
+from tests.samples import json_lines, natural_text, written
 
 GPT4 = find_pattern("gpt4")
 OPTIONS = {"options": {"pattern": "gpt4"}}
@@ -49,8 +49,7 @@ def lines(many: int, seed: int = 0) -> list[str]:
 @pytest.fixture(scope="module")
 def large(tmp_path_factory) -> Path:
     """Twenty windows of JSON lines, not quite."""
-    path = tmp_path_factory.mktemp("large") / "x.jsonl"
-    path.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines(60_000)))
+    path = Path(json_lines(tmp_path_factory.mktemp("large") / "x.jsonl", lines(60_000)))
     assert path.stat().st_size > 15 * WINDOW_BYTES
     return path
 
@@ -86,7 +85,7 @@ def test_files_like_those_of_the_corpus(tmp_path):
     texts = lines(200)
     folder = tmp_path / "in"
     folder.mkdir()
-    (folder / "a.txt").write_text("\n".join(texts))
+    written(folder / "a.txt", "\n".join(texts))
     as_json = "".join(json.dumps({"body": text}) + "\n" for text in texts).encode()
     (folder / "b.jsonl.gz").write_bytes(gzip.compress(as_json))
     (folder / "c.jsonl.zst").write_bytes(zstd.compress(as_json))
@@ -134,12 +133,11 @@ def test_growth_is_counted(large, tmp_path):
 def test_too_many_chunks_are_followed_by_a_part_of_them(tmp_path, monkeypatch):
     """`plan --memory 256MB` of SCRIPT held all chunks of its sample sixteen times: 1.49 of the limit."""
     path = written(tmp_path / "x.txt", "\n".join(f"word{number} other{number // 3}" for number in range(30_000)))
+    sources, words = find_sources([str(path)])[0], find_pattern("whitespace")
     found = []
     for most in (10**6, 20_000):
         monkeypatch.setattr("streambpe.inspect.plan._MOST_FOLLOWED", most)
-        sources, config = find_sources([str(path)])[0], TrainConfig()
-        whole = find_pattern("whitespace")
-        found.append(grow(sources, 10**9, whole, CountConfig(pattern="whitespace"), config, tmp_path)[1])
+        found.append(grow(sources, 10**9, words, CountConfig(pattern="whitespace"), TrainConfig(), tmp_path)[1])
     exact, part = found
     assert part.distinct.seen != exact.distinct.seen
     assert part.distinct.seen == pytest.approx(exact.distinct.seen, rel=0.1)
@@ -165,12 +163,9 @@ def test_a_corpus_as_small_as_its_sample(tmp_path):
     made = plan([str(source)], vocab_size=400, counting=OPTIONS, resources=resources, rehearse="32MB")
     corpus = count(tmp_path / "run", [str(source)], resources=SMALL, counting=OPTIONS).corpus
     assert (made.sources, made.source_bytes, made.read_share) == (1, source.stat().st_size, 1.0)
-    assert (made.text_bytes, made.chunks, made.distinct) == tuple(
-        corpus[key] for key in ("bytes", "chunks", "distinct")
-    )
-    ((places,),) = rows(
-        tmp_path / "run", "SELECT sum(strlen(chunk) + 1)::BIGINT FROM chunk_counts WHERE strlen(chunk) > 1"
-    )
+    assert [made.text_bytes, made.chunks, made.distinct] == [corpus[key] for key in ("bytes", "chunks", "distinct")]
+    query = "SELECT sum(strlen(chunk) + 1)::BIGINT FROM chunk_counts WHERE strlen(chunk) > 1"
+    ((places,),) = rows(tmp_path / "run", query)
     assert abs(made.places - places) <= 2
     assert made.seconds == pytest.approx(sum(made.stage_seconds.values()), abs=0.1)
     assert set(made.stage_seconds) >= {"start", "counting", "folding", "words", "learning", "writing"}
@@ -229,17 +224,18 @@ plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2), rehearse="32MB")
     assert int(told.stdout) < 25 * 10**6
 
 
-def test_a_plan_says_how_much_it_reads_and_refuses_little(tmp_path):
+def test_a_plan_says_how_much_it_reads_and_refuses_little(tmp_path, monkeypatch):
     """Of a training that begins and ends in a moment, a plan would take as long."""
-    (tmp_path / "x.txt").write_text(natural_text(3, 300_000))
-    refused = cli("plan", tmp_path / "x.txt", "--vocab-size", 300, "--json", expect=2).stderr
+    text = written(tmp_path / "x.txt", natural_text(3, 300_000))
+    refused = cli("plan", text, "--vocab-size", 300, "--json", expect=2).stderr
     assert "Nothing was planned. Train, or plan all the same with --rehearse 32MB." in refused
-    for rehearse, told in ((None, "reading 38 KB of 305 KB"), ("32MB", "reading 305 KB of 305 KB")):
-        said: list[str] = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("streambpe.inspect.plan._LEAST_BYTES", 1000)
-            plan([str(tmp_path / "x.txt")], resources=SMALL, vocab_size=300, rehearse=rehearse, tell=said.append)
-        assert said == [f"{told}, and training on it"]
+    monkeypatch.setattr("streambpe.inspect.plan._LEAST_BYTES", 1000)
+    tell = Mock(side_effect=[None, Enough])  # the second plan ends there
+    plan([str(text)], resources=SMALL, vocab_size=300, tell=tell)
+    with pytest.raises(Enough):
+        plan([str(text)], resources=SMALL, vocab_size=300, rehearse="32MB", tell=tell)
+    told = [call.args[0] for call in tell.call_args_list]
+    assert told == [f"reading {part} of 305 KB, and training on it" for part in ("38 KB", "305 KB")]
 
 
 @pytest.mark.long
@@ -278,11 +274,9 @@ def test_learning_from_disk_is_foretold():
 
 def test_what_cannot_be_planned_is_said(tmp_path):
     """No such file, nothing in it, a stream, a table, weights, options that train refuses; a stop."""
-    (tmp_path / "empty.txt").touch()
-    (tmp_path / "blank.jsonl").write_text("\n\n")
-    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\nnot json\n')
-    (tmp_path / "x.txt").write_text("some text")
-    text = str(tmp_path / "x.txt")
+    bad, text = '{"text": "a"}\nnot json\n', str(tmp_path / "x.txt")
+    for name, content in (("empty.txt", ""), ("blank.jsonl", "\n\n"), ("bad.jsonl", bad), ("x.txt", "some text")):
+        written(tmp_path / name, content)
     for source, options, why in (
         ("gone.txt", {}, "cannot be read"),
         ("nothing*.txt", {}, "No file matches"),
@@ -293,14 +287,11 @@ def test_what_cannot_be_planned_is_said(tmp_path):
         ("x.txt", {"weight": ["de=2"]}, "--weight"),
         ("x.txt", {"alpha": 0.3}, "--alpha"),
         ("x.txt", {"resources": replace(SMALL, temp_dir=tmp_path / "gone")}, "is no folder"),
+        ("x.txt", {"stop": StopAfter(0)}, "keeps nothing"),
+        ("-", {}, "Standard input can be read only once"),
     ):
-        with pytest.raises((UsageError, SourceError), match=why):
-            plan([str(tmp_path / source)], **{"resources": SMALL, "rehearse": "32MB", **options})
-    with pytest.raises(UsageError, match="Standard input can be read only once"):
-        plan(["-"], resources=SMALL, rehearse="32MB")
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Stopped, match="keeps nothing"):
-        plan([text], resources=SMALL, rehearse="32MB", stop=stop)
+        given = source if source == "-" else str(tmp_path / source)
+        with pytest.raises((UsageError, SourceError, Stopped), match=why):
+            plan([given], **{"resources": SMALL, "rehearse": "32MB", **options})
     assert "SOURCE is missing" in cli("plan", expect=2).stderr
     assert "--vocab-size 5" in cli("plan", text, "-s", 5, expect=2).stderr

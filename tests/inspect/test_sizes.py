@@ -26,18 +26,18 @@ from streambpe.model.pruned import without_residues
 from streambpe.model.replay import Model
 from tests.oracles.replay import encode_chunks
 from tests.runs import SMALL, cli
-from tests.samples import written
+from tests.samples import json_lines, written
 from tests.tiers import seeds
-from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, configured, random_log, trained
 
 
-def uses_by_replaying(log: EventLog, counts: dict[str, int]) -> dict[int, int]:
+def uses_by_replaying(log: EventLog, counts: dict[str, int]) -> Counter[int]:
     """How often each log id is used, by the slow replay of each chunk."""
-    model, found = Model(log), Counter()
+    model, found = Model(log), Counter[int]()
     for chunk, n in counts.items():
         for number in encode_chunks(model, [chunk.encode()]):
             found[number] += n
-    return {number: n for number, n in found.items() if n}
+    return +found
 
 
 def assert_grown(log: EventLog, counts: dict[str, int], kept: list[int]) -> None:
@@ -48,9 +48,9 @@ def assert_grown(log: EventLog, counts: dict[str, int], kept: list[int]) -> None
         grown.add(pl.DataFrame(part, schema={"chunk": pl.String, "n": pl.Int64}, orient="row"))
     for events in kept:
         slow = uses_by_replaying(EventLog(log.header, log.events[:events]), counts)
-        uses = grown.uses(events)
-        assert {i: n for i, n in enumerate(uses[:-1].tolist()) if n} | ({-1: int(uses[-1])} if uses[-1] else {}) == slow
-        assert grown.tokens[events] == sum(slow.values())
+        *uses, unknown = grown.uses(events).tolist()
+        assert {i: n for i, n in [*enumerate(uses), (-1, unknown)] if n} == slow
+        assert grown.tokens[events] == slow.total()
 
 
 def without_deletions(log: EventLog) -> EventLog:
@@ -78,15 +78,13 @@ def test_the_table_is_that_of_the_models_cut_to_these_sizes(kind, tmp_path):
     write_event_log(model, log)
     whole, least = Tokenizer(log).n_vocab, Tokenizer(EventLog(log.header, ())).n_vocab
     asked = [whole, (whole + least) // 2, least + 9]
-    files = {}
-    for name, texts in {"a": DOCUMENTS[:20], "b": DOCUMENTS[20:40], "c": [text for text in HOSTILE if text]}.items():
-        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        files[name] = str(written(tmp_path / f"{name}.jsonl", lines))
-    given = {"de": [files["a"], files["b"]], "en": files["c"]}
+    documents = [DOCUMENTS[:20], DOCUMENTS[20:40], [text for text in HOSTILE if text]]
+    files = [json_lines(tmp_path / f"{i}.jsonl", texts) for i, texts in enumerate(documents)]
+    given = {"de": files[:2], "en": files[2]}
     found = sizes(model, given, vocab_size=asked, rare=3, resources=SMALL)
     assert [(one.group, one.vocab_size) for one in found] == [(g, s) for g in ("de", "en", ALL) for s in asked]
     for one in found:
-        texts = given.get(one.group, list(files.values()))
+        texts = given.get(one.group, files)
         smaller = tmp_path / "cut.events.jsonl"
         write_event_log(smaller, cut_log(log, one.vocab_size))
         (beside,) = evaluate(smaller, texts, resources=SMALL)
@@ -149,33 +147,21 @@ def test_the_command(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("kind", "config", "more", "told"),
     [
-        (["--vocab-size", 900], "does not reach 900 ids"),
-        (["--vocab-size", "x"], "give one number, or several"),
-        (["--text", "all=t.txt"], "the last rows have this name"),
-        (["--vocab-size", 100], "260 ids before any event"),
-        (["-o", "t.xls"], "give such a name"),
-        (["--text", "=x"], "write GROUP=FILE"),
+        ("plain", {}, ["--vocab-size", 900], "does not reach 900 ids"),
+        ("plain", {}, ["--vocab-size", "x"], "give one number, or several"),
+        ("plain", {}, ["--text", "all=t.txt"], "the last rows have this name"),
+        ("plain", {}, ["--vocab-size", 100], "260 ids before any event"),
+        ("plain", {}, ["-o", "t.xls"], "give such a name"),
+        ("plain", {}, ["--text", "=x"], "write GROUP=FILE"),
+        ("plain", {"batch": "paper"}, ["--vocab-size", 300], "cannot be cut"),
+        ("plain", {"holes": 1}, ["--vocab-size", 300], "ids have holes"),
+        ("picky", {}, ["--text", "-", "--vocab-size", "300,320"], "once for each size"),
     ],
 )
-def test_what_is_refused(more, told, tmp_path):
-    write_event_log(tmp_path / "m.jsonl", trained("plain"))
-    (tmp_path / "t.txt").write_text("a")
-    assert told in cli("sizes", tmp_path / "m.jsonl", "--text", tmp_path / "t.txt", *more, expect=2).stderr
-
-
-def test_models_that_cannot_be_cut(tmp_path):
-    """BatchBPE's rounds, ids with holes, and standard input where the text is read again for each size."""
-    (tmp_path / "t.txt").write_text("a")
-    log = trained("plain")
-    for config, told in (({"batch": "paper"}, "cannot be cut"), ({"holes": 1}, "ids have holes")):
-        other = EventLog(log.header.__class__(log.header.alphabet, {**log.header.config, **config}), log.events)
-        write_event_log(tmp_path / "m.jsonl", other)
-        assert told in cli("sizes", tmp_path / "m.jsonl", "--text", tmp_path / "t.txt", "--vocab-size", 300,
-                           expect=2).stderr  # fmt: skip
-    write_event_log(tmp_path / "p.jsonl", trained("picky"))
-    assert (
-        "once for each size"
-        in cli("sizes", tmp_path / "p.jsonl", "--text", "-", "--vocab-size", "300,320", expect=2).stderr
-    )
+def test_what_is_refused(kind, config, more, told, tmp_path):
+    """Of BatchBPE's rounds and ids with holes there is no smaller model; standard input is read only once."""
+    write_event_log(tmp_path / "m.jsonl", configured(trained(kind), **config))
+    command = ("sizes", tmp_path / "m.jsonl", "--text", written(tmp_path / "t.txt", "a"), *more)
+    assert told in cli(*command, expect=2).stderr
