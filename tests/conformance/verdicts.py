@@ -18,7 +18,6 @@ import polars as pl
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import Model
-from tests import oracles
 from tests.conformance.golden import Params, Vector
 from tests.oracles.replay import encode_chunks, join_chunks, to_model_ids
 
