@@ -16,9 +16,9 @@ from typing import (
 )
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import Made, lost_preparation, refuse_rules, shown, unshown
+from streambpe.encode.formats.flat import Made, lost_preparation, refuse_unsayable, shown, unshown
 from streambpe.encode.formats.foreign import EventBuilder, named_alphabet, named_split, preset_of, read_text
-from streambpe.errors import ModelError, quoted
+from streambpe.errors import ModelError
 from streambpe.model.alphabet import bytes_alphabet, utf8_alphabet
 from streambpe.model.eventlog import EventLog, Header, Op, Special
 from streambpe.model.events import MergeEvent, SupermergeEvent
@@ -32,12 +32,7 @@ _ELIGIBLE = {"improved": r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$", "simple":
 def boundless_file(encoder: Encoder, path: Path) -> Made:
     """A v2 file."""
     model, header = encoder.model, encoder.header
-    if header.alphabet["kind"] not in ("gpt2", "bytes", "utf8", "seen"):
-        raise ModelError(
-            f"A .model file's base symbols are bytes, but this model's are of kind {quoted(header.alphabet['kind'])}. "
-            "Nothing was written."
-        )
-    refuse_rules(encoder, ".model files")
+    refuse_unsayable(encoder, ".model files")
     lost = lost_preparation(header.config, normalizes=False)
     if encoder.stop_ids:
         lost.append(

@@ -80,17 +80,7 @@ class Made(NamedTuple):
 def flatten(encoder: Encoder, to: str) -> FlatModel:
     """The model as tokens, merges and a pattern. ModelError if its symbols are nothing `to` could read."""
     model, header = encoder.model, encoder.header
-    kind = header.alphabet["kind"]
-    if kind not in (*BYTE_KINDS, "chars"):
-        raise ModelError(
-            f"No program that reads {to} knows base symbols of kind {quoted(kind)}. Nothing was written. --to events "
-            f"can export it; for {to}, train with --encoding bytes."
-        )
-    refuse_rules(encoder, to)
-    if kind == "chars" and to != "hf":
-        raise ModelError(
-            f"Tokens of {to} are bytes, but this model's symbols are characters. Nothing was written. Use --to hf."
-        )
+    refuse_unsayable(encoder, to)
     lost: list[str] = []
     stops = model.vocabulary.stop_ids  # a token that spells one gives way to it
     contents = {number: model.content(log_id) for number, log_id in model.log_id.items()}
@@ -198,8 +188,15 @@ def shown_tokens(encoder: Encoder, ids: Sequence[int]) -> str:
     return ", ".join(repr(encoder.model.content(number)) for number in ids[:3])
 
 
-def refuse_rules(encoder: Encoder, to: str) -> None:
-    """ModelError for a pattern that is no regular expression; tokenizer.json has words of its own for marked words."""
+def refuse_unsayable(encoder: Encoder, to: str) -> None:
+    """ModelError for base symbols that are no bytes, and for a pattern that is no regular expression; tokenizer.json
+    also has characters, and words of its own for marked words."""
+    kind = encoder.header.alphabet["kind"]
+    if kind not in BYTE_KINDS and not (kind == "chars" and to == "hf"):
+        raise ModelError(
+            f"Programs that read {to} know no base symbols of kind {quoted(kind)}. Nothing was written. --to events can "
+            f"export them, and --to hf characters; for {to}, train with --encoding bytes."
+        )
     if encoder.pattern.by_rules and not (encoder.pattern.word_mark and to == "hf"):
         raise ModelError(
             f"--pattern {encoder.pattern.name} splits by rules, but programs that read {to} only know regular "
