@@ -194,8 +194,8 @@ def refuse_unsayable(encoder: Encoder, to: str) -> None:
     kind = encoder.header.alphabet["kind"]
     if kind not in BYTE_KINDS and not (kind == "chars" and to == "hf"):
         raise ModelError(
-            f"Programs that read {to} know no base symbols of kind {quoted(kind)}. Nothing was written. --to events can "
-            f"export them, and --to hf characters; for {to}, train with --encoding bytes."
+            f"Programs that read {to} know no base symbols of kind {quoted(kind)}. Nothing was written. --to events "
+            f"can export them, and --to hf characters; for {to}, train with --encoding bytes."
         )
     if encoder.pattern.by_rules and not (encoder.pattern.word_mark and to == "hf"):
         raise ModelError(

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import regex
-from msgspec import structs
 
 from streambpe.count_config import SourceOptions
 from streambpe.encode.formats.battery import battery
@@ -139,18 +138,9 @@ class ExportResult(Result):
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for `export --json`."""
-        return {
-            "files": [str(file) for file in self.files],
-            "ids": self.n_vocab,
-            "lost": self.lost,
-            "exact": self.exact,
-            "unicode": self.unicode or None,
-            "left_out": self.left_out,
-            "not_compared": self.not_compared or None,
-            "checked_by": self.checked_by or None,
-            "battery": structs.asdict(self.battery) if self.battery else None,
-            "comparison": structs.asdict(self.comparison) if self.comparison else None,
-        }
+        facts = msgspec.to_builtins(self, enc_hook=str)
+        told = {name: None if value == "" else value for name, value in facts.items()}
+        return {"ids": told.pop("n_vocab"), "exact": self.exact, **told}
 
     def lines(self) -> Iterator[str]:
         """What to tell the user."""
