@@ -29,6 +29,11 @@ def quoted(value: object) -> str:
     return shortened(repr(value), 160)
 
 
+def first_line(why: BaseException) -> str:
+    """What an error of another library says, or what kind it is if it says nothing."""
+    return f"{(str(why).strip() or type(why).__name__).splitlines()[0]:.200}"
+
+
 def meant(word: str, known: Iterable[str], stands_for: Mapping[str, str] | None = None) -> str:
     """What a message about an unknown word ends with: the known one that is near it, or what that one stands for."""
     from difflib import get_close_matches

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arguments import arguments
-from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError, meant
+from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError, first_line, meant
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
 from streambpe.inspect.columns import file_form, refuse_equal_names, write_rows
 from streambpe.outputs import whole_output
@@ -204,7 +204,7 @@ def _last_query(con: duckdb.DuckDBPyConnection, statements: Sequence[duckdb.Stat
 
 def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) -> StreambpeError:
     """What a user is told of an error of DuckDB, and what to do."""
-    first = _first_line(why)
+    first = first_line(why)
     if isinstance(why, duckdb.PermissionException) and not files:
         return QueryRefused(
             f"The query opens a file, but `streambpe sql` only reads RUN's tables: {first}. --files allows it."
@@ -251,10 +251,6 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> in
         return written
     except pa.ArrowNotImplementedError as why:
         raise QueryRefused(
-            f"Parquet cannot store a column of this type ({_first_line(why)}). Nothing was written. Cast it, as with "
+            f"Parquet cannot store a column of this type ({first_line(why)}). Nothing was written. Cast it, as with "
             "column::VARCHAR, or write .csv."
         ) from None
-
-
-def _first_line(why: Exception) -> str:
-    return str(why).splitlines()[0]

@@ -28,9 +28,9 @@ from streambpe.encode.formats.hf import hf_file
 from streambpe.encode.formats.hf_folder import Roles, hf_folder, names_folder
 from streambpe.encode.formats.onto import writer_onto
 from streambpe.encode.formats.tiktoken_ranks import tiktoken_files
-from streambpe.encode.formats.verify import LIBRARIES, ExportResult, compare_in_library, first_line
+from streambpe.encode.formats.verify import LIBRARIES, ExportResult, compare_in_library
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, UsageError
+from streambpe.errors import ModelError, UsageError, first_line
 from streambpe.model.eventlog import EventLog, Special, log_lines
 from streambpe.model.replay import Model, events_for_size
 from streambpe.options import several, whole_number

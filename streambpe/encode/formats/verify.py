@@ -26,7 +26,7 @@ from streambpe.count_config import SourceOptions
 from streambpe.encode.formats.battery import battery
 from streambpe.encode.formats.boundless import import_dot_model
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, PatternTooSlow, Stopped, StreambpeError, UnknownSymbol
+from streambpe.errors import ModelError, PatternTooSlow, Stopped, StreambpeError, UnknownSymbol, first_line
 from streambpe.later import need
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.plurals import counted
@@ -291,11 +291,6 @@ def _of_other_versions(find: Find, written: str, texts: list[str]) -> tuple[set[
         find(one, characters) ^ set(regex.findall(one, characters)) for one in (rf"\p{{{n}}}" for n in ("Cn", *names))
     )
     return newer, set().union(*others) - newer
-
-
-def first_line(why: BaseException) -> str:
-    """What an error of another library says, or what kind it is if it says nothing."""
-    return f"{(str(why).strip() or type(why).__name__).splitlines()[0]:.200}"
 
 
 @contextlib.contextmanager
