@@ -24,7 +24,7 @@ from streambpe.count_config import SourceOptions
 from streambpe.encode.grown import GrownUses, grows_by_merges
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.evaluate import Also, add_chunks, count_uses, no_uses, nothing
+from streambpe.inspect.evaluate import Also, add_chunks, count_uses, no_uses, nothing, refuse_streams
 from streambpe.inspect.measures import Uses, measure
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes_after
@@ -92,12 +92,6 @@ def readings(log: EventLog, kept: int) -> int:
     return 1 if grows_by_merges(log) else kept
 
 
-def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
-    """An error if it is said how texts are read, and there are none."""
-    if not texts and (how.lines or how.text_column):
-        raise UsageError("--lines and --text-column say how --text FILE is read: give --text, or leave them out.")
-
-
 def measuring_on(
     run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources, times: int
 ) -> tuple[UsesOf, str]:
@@ -106,9 +100,12 @@ def measuring_on(
     meter = present_meter()
     if texts:
         sources, _ = find_sources(list(texts), how)
+        refuse_streams(sources, times)
         meter.begin("measuring", times * sum(source.bytes for source in sources))
         named = ", ".join(harmless(os.path.basename(text) or text) for text in texts)  # no folder: a page is given away
         return functools.partial(uses_in_texts, sources=sources, resources=resources), named
+    if how.lines or how.text_column:
+        raise UsageError("--lines and --text-column say how --text FILE is read: give --text, or leave them out.")
     if run is None:
         raise UsageError(
             "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."

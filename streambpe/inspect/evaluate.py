@@ -12,7 +12,7 @@ superwords that of encoding.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, Unpack
 
@@ -107,8 +107,7 @@ def evaluate(
     loaded += [(name, _rival(name, pattern)) for name in rivals]
     if not loaded:
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
-    if len(loaded) > 1 and any(source.is_stream for source in sources):
-        raise UsageError("Standard input can be read only once, and every model reads the text: evaluate one model.")
+    refuse_streams(sources, len(loaded))
     for name, measured in loaded if fewest or share else ():
         asked = ""
         if fewest and (isinstance(measured, SentencePiece) or measured.encoder.has_superwords):
@@ -172,6 +171,15 @@ def _counting(
         return uses
 
     return count
+
+
+def refuse_streams(sources: Iterable[Source], times: int) -> None:
+    """An error if a text is to be read so often, and one of them can be read only once."""
+    if times > 1 and any(source.is_stream for source in sources):
+        raise UsageError(
+            f"Standard input can be read only once, and this reads the text {times} times. Nothing was written. Give a "
+            "file."
+        )
 
 
 def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Callable[[str], str]:

@@ -17,7 +17,7 @@ from streambpe.arguments import arguments
 from streambpe.arrays import Int64
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
+from streambpe.inspect.curves import measuring_on
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.options import several
@@ -68,7 +68,6 @@ def extend_report(
     """Look at what an extended model gained, on texts, or on what its RUN has counted."""
     _, how, resources = arguments("extend_report", options, None, resources)
     texts = several(text)
-    refuse_reading_nothing(texts, how)
     log = read_model(model)
     if not log.header.inherited or "holes" in log.header.config:  # prune --keep-ids fixes ids, too
         raise UsageError(f"{model} does not extend a model: it was not learned with --extend.")

@@ -23,7 +23,7 @@ import msgspec
 from streambpe.arguments import arguments
 from streambpe.errors import UsageError
 from streambpe.inspect.charts import size_chart
-from streambpe.inspect.curves import GrowthFacts, refuse_reading_nothing
+from streambpe.inspect.curves import GrowthFacts
 from streambpe.inspect.embedded import fill, packed, read_assets
 from streambpe.inspect.page_facts import BesideFacts, Facts, gather
 from streambpe.inspect.page_vocabulary import KINDS
@@ -79,7 +79,6 @@ def report(
     """
     _, how, resources = arguments("report", options, None, resources)
     texts = [file for files in grouped(text).values() for file in files]
-    refuse_reading_nothing(texts, how)
     if beside is not None and not texts:
         raise UsageError(
             f"--beside {beside}: two models are compared on a text, best one that neither learned from. Nothing was "

@@ -20,7 +20,7 @@ from streambpe.encode.grown import GrownUses, grows_by_merges
 from streambpe.encode.split import parse_share
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
+from streambpe.inspect.curves import measuring_on
 from streambpe.model.eventlog import log_lines
 from streambpe.model.pruned import prune_log, refuse_deletions, without_residues
 from streambpe.model.replay import Model
@@ -77,7 +77,6 @@ def prune(
         raise UsageError("--residues removes tokens at the end of the log, which renumbers the others: --keep-ids is "
                          "for --to. Nothing was written. Leave it out.")  # fmt: skip
     size = 0 if to is None else taken("to", to, whole_number)
-    refuse_reading_nothing(texts, how)
     for path in (output, map):
         if path is not None:
             refuse_existing(Path(path), force)

@@ -26,7 +26,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import file_form, print_columns, write_rows
 from streambpe.inspect.curves import readings, uses_after, uses_in_texts
-from streambpe.inspect.evaluate import ALL, cell
+from streambpe.inspect.evaluate import ALL, cell, refuse_streams
 from streambpe.inspect.measures import MEASURES, Uses, measure
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import sizes_after, why_never_cut
@@ -93,10 +93,9 @@ def sizes(
         for size in sorted(set(wanted), reverse=True)
     }  # its own size may be passed before, and lost again
     times = readings(log, len(kept))
-    if times > 1 and any(source.is_stream for some in texts.values() for source in some):
-        raise UsageError("Standard input can be read only once, and a model with superwords or deletions reads the "
-                         "text once for each size. Nothing was read. Give a file.")  # fmt: skip
-    present_meter().total = times * sum(source.bytes for some in texts.values() for source in some)
+    every = [source for some in texts.values() for source in some]
+    refuse_streams(every, times)
+    present_meter().total = times * sum(source.bytes for source in every)
     whole, found = Tokenizer(log), []
     total = {size: Uses() for size in kept}
     for group, some in texts.items():

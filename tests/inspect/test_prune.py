@@ -128,6 +128,7 @@ def test_the_command(run, tmp_path):
     for model, more, told in (
         (run, ["--map", new], "both name"),
         (run, ["--text", empty], "there is no text"),
+        (run, ["--text", "-"], "read only once"),
         (small, [], "is not in a RUN"),
     ):
         assert told in cli("prune", model, "--to", "300", "-o", new, *more, expect=2).stderr
