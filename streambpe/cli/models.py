@@ -27,7 +27,7 @@ from streambpe.cli.options import (
 from streambpe.cli.signals import stop_on_signals
 from streambpe.cli.told import beside_data, say, tell, tell_json, warn
 from streambpe.count_config import CountConfig
-from streambpe.errors import NotExact, SourceError, TablesDiffer, UsageError
+from streambpe.errors import NotExact, SourceError, TablesDiffer, UsageError, typed
 from streambpe.options import options_of
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
@@ -101,6 +101,9 @@ def encode(
     from streambpe.encode.tokenizer import Tokenizer
 
     reading = {name: of_file.pop(name) for name in ("lines", "text_column", "format")}
+    for file in files if Path(model).is_file() else ():
+        if (Path(file) / "state.duckdb").is_file():
+            raise UsageError(f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?")
     idle = [*of_file, "engine", "threads", "temp_dir", "document_seconds"]
     if output is None and (given := options_given(*idle)):
         are = "is" if len(given) == 1 else "are"

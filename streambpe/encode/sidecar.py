@@ -144,6 +144,8 @@ def refuse_damage(file: Path, size: int, wanted: str | None, ids: Path) -> None:
 
 def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[np.integer]:
     """Which kind of numbers a .bin holds: what its record says, else what was asked for; never a guess."""
+    if asked != "auto" and asked not in DTYPES:
+        raise UsageError(f"--dtype {asked}: one of {', '.join(DTYPES)}.")
     if record is None and asked == "auto":
         raise UsageError(
             f"{path} holds nothing but numbers, and {sidecar_of(path).name}, which says of what kind, is missing. "

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import SourceChanged, Stopped, UsageError, typed
+from streambpe.errors import RunError, SourceChanged, Stopped, UsageError, typed
 from streambpe.progress import present_meter
 from streambpe.resources import Resources
 from streambpe.sources.decode import block_text, naming_documents
@@ -85,7 +85,15 @@ def _sources_again(run: Run, pattern: Pattern) -> list[Source]:
                 f"converge reads the sources of {run.path} again, and {one.path} is {what}: its documents are no "
                 "longer there. Nothing was changed. Count files into another RUN."
             )
-    sources = [replace(source_of(one), any_bytes=True) for one in wanted]
+    try:
+        sources = [replace(source_of(one), any_bytes=True) for one in wanted]
+        gone = next((source.path for source in sources if not source.bytes and not Path(source.path).is_file()), None)
+    except OSError as why:
+        gone = str(why.filename)
+    if gone is not None:
+        raise RunError(
+            f"converge reads the sources of {run.path} again, and {gone} is gone. Nothing was changed. Put it back."
+        )
     find_todo(run, pattern, sources, list_parts(run))  # refuses what changed
     return sources
 

@@ -152,7 +152,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
     with pytest.raises(SourceChanged, match="has changed since it was counted"):
         converge(tmp_path / "few", vocab_size=275, resources=SMALL)
     (tmp_path / "a.txt").unlink()
-    assert "a.txt has changed since it was counted" in cli("converge", tmp_path / "few", "--vocab-size", 275, expect=1).stderr
+    assert "a.txt is gone" in cli("converge", tmp_path / "few", "--vocab-size", 275, expect=1).stderr
     table = written(tmp_path / "t.tsv", "a\t3\nb\t4\n")
     count(tmp_path / "counts", [str(table)], counts=True, resources=SMALL)
     with pytest.raises(UsageError, match="is a table of counts"):
