@@ -117,7 +117,7 @@ def plan(
     refuse_missing_engine(resources.engine)
     how = counting_for(like, config, asked)
     options = CountConfig(**how.options)
-    _refuse_options(how, config, size)
+    _refuse_options(how, config, resources, size)
     found, warnings = _find_sources([str(source) for source in as_given(sources)], how, options)
     how = replace(how, options={**how.options, "sample_files": "all", "seed": 0})  # the files are chosen
     pattern = options.split_pattern(resources.document_seconds)
@@ -170,7 +170,7 @@ def plan(
     )
 
 
-def _refuse_options(how: Counting, config: TrainConfig, size: int | None) -> None:
+def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, size: int | None) -> None:
     for option in ("--group" if how.groups else "", "--group-by" if how.group_by else "", config.by_groups):
         if option:
             more = " except for the memory, which is higher (`streambpe docs training`)" * (option == "--balance")
