@@ -24,7 +24,7 @@ from streambpe.count_config import SourceOptions
 from streambpe.encode.grown import GrownUses, grows_by_merges
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.evaluate import Also, add_chunks, count_uses, no_uses, nothing, refuse_streams
+from streambpe.inspect.evaluate import Also, add_chunks, count_uses, no_uses, nothing, refuse_read_again
 from streambpe.inspect.measures import Uses, measure
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes_after
@@ -100,7 +100,7 @@ def measuring_on(
     meter = present_meter()
     if texts:
         sources, _ = find_sources(list(texts), how)
-        refuse_streams(sources, times)
+        refuse_read_again(sources, times)
         meter.begin("measuring", times * sum(source.bytes for source in sources))
         named = ", ".join(harmless(os.path.basename(text) or text) for text in texts)  # no folder: a page is given away
         return functools.partial(uses_in_texts, sources=sources, resources=resources), named

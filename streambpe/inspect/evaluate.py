@@ -107,7 +107,7 @@ def evaluate(
     loaded += [(name, _rival(name, pattern)) for name in rivals]
     if not loaded:
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
-    refuse_streams(sources, len(loaded))
+    refuse_read_again(sources, len(loaded))
     for name, measured in loaded if fewest or share else ():
         asked = ""
         if fewest and (isinstance(measured, SentencePiece) or measured.encoder.has_superwords):
@@ -173,7 +173,7 @@ def _counting(
     return count
 
 
-def refuse_streams(sources: Iterable[Source], times: int) -> None:
+def refuse_read_again(sources: Iterable[Source], times: int) -> None:
     """An error if a text is to be read so often, and one of them can be read only once."""
     if times > 1 and any(source.is_stream for source in sources):
         raise UsageError(

@@ -26,7 +26,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import file_form, print_columns, write_rows
 from streambpe.inspect.curves import readings, uses_after, uses_in_texts
-from streambpe.inspect.evaluate import ALL, cell, refuse_streams
+from streambpe.inspect.evaluate import ALL, cell, refuse_read_again
 from streambpe.inspect.measures import MEASURES, Uses, measure
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import sizes_after, why_never_cut
@@ -94,7 +94,7 @@ def sizes(
     }  # its own size may be passed before, and lost again
     times = readings(log, len(kept))
     every = [source for some in texts.values() for source in some]
-    refuse_streams(every, times)
+    refuse_read_again(every, times)
     present_meter().total = times * sum(source.bytes for source in every)
     whole, found = Tokenizer(log), []
     total = {size: Uses() for size in kept}

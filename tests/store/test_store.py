@@ -86,7 +86,7 @@ def test_not_a_run(tmp_path):
     with pytest.raises(RunError, match=r"no status\.json"):
         Run(tmp_path).read_status()
     (tmp_path / "file").write_text("x")
-    with pytest.raises(RunError, match="is a file"), Run(tmp_path / "file").lock():
+    with pytest.raises(RunError, match="cannot be created"), Run(tmp_path / "file").lock():
         pass
     (tmp_path / "status.json").write_text("{")
     with pytest.raises(RunError, match="damaged"):

@@ -463,7 +463,7 @@ def test_resume_from_another_folder(tmp_path, monkeypatch):
     sources = ["texts", "b*.txt", "c.jsonl:body"]
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Stopped, match="Continue with"):
+    with pytest.raises(Stopped, match="Finish the count with `streambpe resume"):
         train("run", sources, vocab_size=270, memory="400MB", temp_dir="spill", stop=stop)
     monkeypatch.chdir(tmp_path)
     cli("resume", here / "run", folder=tmp_path)
