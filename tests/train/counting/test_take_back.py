@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
 from streambpe.train.counting.sizes import Sizes
 from streambpe.train.counting.take_back import take_back
-from tests.runs import SMALL, StopAfter, cli, cli_killed, killed_at, rows, small_blocks
+from tests.runs import SMALL, StopAfter, cli, cli_killed, rows, small_blocks
 from tests.samples import natural_text, written
 from tests.tiers import long, seeds
 
@@ -114,38 +113,36 @@ def test_a_table_of_counts(tmp_path, corpus):
     assert exported(tmp_path / "sum") == exported(tmp_path / "without")
 
 
-@pytest.mark.parametrize("superwords", [long("boundless"), long("superbpe")])
-def test_documents_leave_with_it(tmp_path, corpus, superwords):
+@pytest.mark.long
+def test_documents_leave_with_it(tmp_path, corpus):
     """With --sequences: superwords learned afterwards are those of a run that never had it."""
-    options = {"pattern": "boundless", "sequences": True}
-    count(tmp_path / "all", list(map(str, corpus.values())), **options, resources=ONE)
+    options = {"pattern": "boundless", "sequences": True, "resources": ONE}
+    count(tmp_path / "all", list(map(str, corpus.values())), **options)
     take_back(tmp_path / "all", [str(corpus["c.jsonl"]), str(corpus["a.txt"])], resources=ONE)
-    gone = ("a.txt", "c.jsonl")
-    kept = [str(path) for path in corpus.values() if path.name not in gone]
-    count(tmp_path / "without", kept, **options, resources=ONE)
+    kept = [str(path) for path in corpus.values() if path.name not in ("a.txt", "c.jsonl")]
+    count(tmp_path / "without", kept, **options)
     assert check(tmp_path / "all", resources=ONE) == []
-    learn = {"superwords": superwords, "vocab_size": 450} | ({"transition": 400} if superwords != "boundless" else {})
-    logs = [train(tmp_path / name, **learn, resources=SMALL).log.read_bytes() for name in ("all", "without")]
+    learn = {"superwords": "boundless", "vocab_size": 450, "resources": SMALL}
+    logs = [train(tmp_path / name, **learn).log.read_bytes() for name in ("all", "without")]
     assert logs[0] == logs[1]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "place", ["take-back-counted", "take-back-recorded", "take-back-committed", "take-back-removed", "take-back-noted"]
-)
-def test_killed_and_given_again(tmp_path, corpus, place):
-    """The same command, or `resume` where it had begun to subtract, ends it; nothing else is counted before."""
-    run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
-    count(run, [str(kept), str(gone)], resources=ONE)
-    count(tmp_path / "without", [str(kept)], resources=ONE)
-    before = exported(run)
-    if place == "take-back-removed":  # a part of its own: counted after the other
-        run = tmp_path / "apart"
-        count(run, [str(kept)], resources=ONE)
-        count(run, [str(gone)], resources=ONE)
+KILLS = ["counted", "recorded", "committed", "removed", "noted"]
 
-    with killed_at(place):
-        take_back(run, [str(gone)], resources=ONE)
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", [*(f"take-back-{place}" for place in KILLS), "boundary:5", "boundary:15"])
+def test_killed_and_given_again(tmp_path, corpus, place):
+    """The same command, or `resume` where it had begun to subtract, ends it; nothing else is counted before. Documents
+    too."""
+    run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
+    how = {"pattern": "boundless", "sequences": True, "resources": ONE}
+    count(tmp_path / "without", [str(kept)], **how)
+    if place == "take-back-removed":  # a part of its own: counted after the other
+        count(run, [str(kept)], **how)
+    count(run, [str(kept), str(gone)], **how)
+    before = exported(run)
+    cli_killed(place, "count", run, "--take-back", gone, "--memory", "400MB", "--threads", 1)
     if read_record(Run(run)).leaving:
         with pytest.raises(CountUnfinished, match=r"only a part of it is taken back.*--take-back"):
             count(run, [str(corpus["c.jsonl"])], resources=ONE)
@@ -164,24 +161,6 @@ def test_killed_and_given_again(tmp_path, corpus, place):
     again = take_back(run, [str(gone)], resources=ONE)
     assert again.warnings == (f"{gone} was taken back before.",)
     assert again.taken_back == ()
-
-
-@pytest.mark.long
-def test_killed_at_any_boundary(tmp_path, corpus):
-    """In a process of its own, before any fsync, rename or commit; documents too."""
-    kept, *gone = (str(corpus[name]) for name in ("f.txt", "a.txt", "d.csv"))
-    run, copy = tmp_path / "run", tmp_path / "copy"
-    how = {"pattern": "boundless", "sequences": True, "resources": ONE}
-    count(copy, [kept, *gone], **how)
-    count(tmp_path / "without", [kept], **how)
-    command = ["count", run, "--take-back", gone[0], "--take-back", gone[1], "--memory", "400MB"]
-    for boundary in random.Random(0).sample(range(1, 40), 4):
-        shutil.rmtree(run, ignore_errors=True)
-        shutil.copytree(copy, run)
-        cli_killed(f"boundary:{boundary}", *command, expect=None)
-        assert "taken back" in cli(*command).stderr
-        assert exported(run) == exported(tmp_path / "without"), boundary
-        assert check(run, resources=ONE) == [], boundary
 
 
 @pytest.mark.long
