@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from streambpe.errors import ResumeMismatch
-from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.eventlog import delete_event, merge_event, read_event_log
-from streambpe.model.events import Events
+from streambpe.model.eventlog import read_event_log
 from streambpe.model.replay import Model
-from streambpe.store.database import open_store, use_training
-from streambpe.store.journal import Journal
-from streambpe.store.trainings import TokenTable, fold_training
 from streambpe.train.commands import train
 from tests.oracles.tables import check
 from tests.runs import SMALL, by_keyword, change, cli, rows, text_run
@@ -35,7 +29,7 @@ def counted(tmp_path_factory) -> Path:
 def trained(counted, tmp_path_factory) -> Path:
     """The same with a vocabulary that lost tokens on the way."""
     run = shutil.copytree(counted, tmp_path_factory.mktemp("trained") / "run")
-    result = train(run, resources=SMALL, **by_keyword(OPTIONS))
+    result = train(run, resources=SMALL, checkpoint_seconds=0, **by_keyword(OPTIONS))  # tables after every pass
     assert (result.reached, result.size) == (True, SIZE)
     return run
 
@@ -43,6 +37,7 @@ def trained(counted, tmp_path_factory) -> Path:
 def test_check_finds_every_row_right_and_a_wrong_one(trained, tmp_path):
     """tokens.died, pair_counts and token_counts are those of a recount; a token declared alive is found."""
     assert check(trained, resources=SMALL) == []
+    assert rows(trained, "SELECT count(*) > 0 FROM deletions JOIN vocabulary USING (id)") == [(True,)], "some came back"
     run = shutil.copytree(trained, tmp_path / "run")
     change(run, "UPDATE tokens SET died = NULL WHERE id = (SELECT min(id) FROM tokens WHERE died IS NOT NULL)")
     assert {problem.table for problem in check(run, resources=SMALL)} == {"main.tokens"}
@@ -66,21 +61,6 @@ def test_the_view_tells_of_every_deletion(trained):
     assert living == SIZE
     model = Model(read_event_log(trained / "model.events.jsonl"))
     assert [number for (number,) in rows(trained, "SELECT id FROM vocabulary")] == sorted(model.vocabulary.living)
-
-
-def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
-    """Deleted in one fold, learned again in the next, in which nothing dies."""
-    run = shutil.copytree(counted, tmp_path / "run")
-    events = [merge_event(97, 98, 256, 5), delete_event(256, (97, 98), 1), merge_event(97, 98, 256, 1)]
-    book = TokenTable.of(bytes_alphabet(), [])
-    book.add(events, 0)
-    died = []
-    with closing(open_store(run / "state.duckdb")) as con:
-        use_training(con, "main", create=True)
-        for folded in (events[:2], events):
-            fold_training(con, Journal(tmp_path / "unwritten", {}, Events.of(folded)), book, anew=False)
-            died.append(con.execute("SELECT died FROM tokens WHERE id = 256").fetchall())
-    assert died == [[(1,)], [(None,)]]
 
 
 def test_another_tau_is_another_training(trained):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -103,36 +99,6 @@ def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path
         TASKS[kind](ends, Attempt(0, MEMORY, slow, lambda: False, lambda n: None))
     assert contents([shards.file(ends)]).items() <= wanted.items()
     assert contents(counted(kind, reader, tmp_path / "tasks", Here(1, MEMORY))) == wanted
-
-
-def count_large(kind: str, folder: str) -> None:
-    """What a coordinator does that is killed: its tasks run in itself."""
-    tasks.LEAST_TASK, tasks._LEAST_TABLE = 64, 1 << 10
-    counted(kind, large_reader(), Path(folder), Here(1, MEMORY))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("kind", "point"),
-    [("neighbours", "neighbours-0-written:3"), ("neighbours", "boundary:9"), ("runs", "runs-0-written:4")],
-)
-def test_a_killed_coordinator_goes_on(kind: str, point: str, tmp_path: Path) -> None:
-    """What is committed is kept, in however many processes it is finished; damaged files are made again."""
-    wanted = contents(counted(kind, large_reader(), tmp_path / "one", Here(1, MEMORY)))
-    folder = tmp_path / "tasks"
-    command = "import sys; from tests.train.test_document_tasks import count_large as go; go(*sys.argv[1:])"
-    killed = subprocess.run(
-        [sys.executable, "-c", command, kind, folder],
-        cwd=ROOT, env={**os.environ, "STREAMBPE_FAILPOINT": point}, check=False,
-    )  # fmt: skip
-    assert killed.returncode == -signal.SIGKILL
-    kept = sorted(folder.glob("*.parquet"))
-    assert 0 < len(kept) < len(wanted)
-    assert (folder / "attempts").exists()
-    kept[0].write_bytes(kept[0].read_bytes()[:-30])
-    times = [file.stat().st_mtime_ns for file in kept[1:]]
-    assert contents(counted(kind, large_reader(), folder, Here(2, MEMORY))) == wanted
-    assert [file.stat().st_mtime_ns for file in kept[1:]] == times
 
 
 def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:

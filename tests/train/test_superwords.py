@@ -49,6 +49,19 @@ def documents_run(run: Path, documents: list[str], pattern: str) -> Path:
     return run
 
 
+def random_options(rng: random.Random) -> dict:
+    """Of any superwords, with many ties."""
+    return {
+        "forbid": rng.choice([None, None, "bb", "^a", ": "]),
+        "ties": rng.choice(["ids", "bytes"]),
+        "overlaps": rng.choice(["all", "disjoint"]),
+        "min_frequency": rng.choice([1, 1, 2, 3]),
+        "freq_cutoff": rng.choice([1, 1, 2]),
+        "block_tokens": rng.choice([(), (), ("ab", "a!", " a", "a b", " the")]),
+        "whole_characters": rng.random() < 0.3,
+    }
+
+
 def random_case(seed: int) -> tuple[list[str], str, dict]:
     """(documents, pattern, options) with many ties, few letters, and every option now and then."""
     rng = random.Random(seed)
@@ -73,19 +86,13 @@ def random_case(seed: int) -> tuple[list[str], str, dict]:
     like = rng.choice(["hf", "hf", "kensho", "rustbpe"])
     base = len(ALPHABETS[like]())
     options = {
+        **random_options(rng),
         "like": like,
         "vocab_size": base + rng.choice([rng.randint(1, 20), rng.randint(20, 60)]),
         "superwords": rng.choice(["boundless", "boundless", "superbpe"]),
         "superword_pattern": rng.choice(["simple", "simple", "^.$" if alone else "improved", "(?s)."]),
         "max_superword_words": rng.choice([2, 3] if alone else [None, None, 2, 3]),
-        "forbid": rng.choice([None, None, "bb", "^a"]),
-        "ties": rng.choice(["ids", "bytes"]),
-        "overlaps": rng.choice(["all", "disjoint"]),
-        "min_frequency": rng.choice([1, 1, 2, 3]),
-        "freq_cutoff": rng.choice([1, 1, 2]),
-        "block_tokens": rng.choice([(), (), ("ab", "a!", " the")]),
         "stop_list": rng.choice([0, 0, 2]),
-        "whole_characters": rng.random() < 0.3,
         **rng.choice([{}, {}, {"tau": "0.9"}, {"tau": "0.6", "delete_to": "walk"}, {"tau": "0.5"}, {"tau": "0.34"}]),
     }
     options["vocab_size"] += options["stop_list"]
@@ -101,7 +108,7 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
     split = functools.partial(split_text, find_pattern(pattern))
     if tau := given.pop("tau", None):
         given["deletions"] = oracles.Deletions.at(tau, given.pop("delete_to", "bytes"))
-    if given.pop("whole_characters"):
+    if given.pop("whole_characters", False):
         given["may_merge"] = oracles.whole_characters_bytes
     chunks = [[chunk.encode() for chunk in split(document)] for document in documents]
     stop_words = oracles.choose_stop_words(oracles.count_chunks(chunks), given.pop("stop_list", 0), ties="bytes")
@@ -110,9 +117,9 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
         alphabet,
         given.pop("vocab_size"),
         transition=given.pop("transition", None),
-        superword_pattern=find_superword_pattern(given.pop("superword_pattern")),
-        max_words=given.pop("max_superword_words"),
-        blocked=[token.encode() for token in given.pop("block_tokens")],
+        superword_pattern=find_superword_pattern(given.pop("superword_pattern", "simple")),
+        max_words=given.pop("max_superword_words", None),
+        blocked=[token.encode() for token in given.pop("block_tokens", ())],
         stop_words=list(stop_words),
         **{key: value for key, value in given.items() if key != "superwords"},
     )
@@ -190,9 +197,7 @@ def test_a_superword_that_spells_another_chunk(tmp_path, monkeypatch):
     # (c, ab) and (c, a) stand side by side four times each, (c, ab) eight times once a + b spells ab; T is 6
     documents = [f"{letter}{end}" for letter in "cdefgh" for end in ("ab!", "ab") for _ in range(4)]
     documents += [left + right for left in "ijkl" for right in "mnopqrst" for _ in range(6)]
-    options = {"like": "hf", "vocab_size": 257 + 8, "superwords": "superbpe", "transition": 257,
-               "superword_pattern": "simple", "max_superword_words": None, "forbid": None,
-               "block_tokens": (), "whole_characters": False}  # fmt: skip
+    options = {"like": "hf", "vocab_size": 257 + 8, "superwords": "superbpe", "transition": 257}
     run = documents_run(tmp_path / "run", documents, DOUBLE)
     wanted = reference_events(documents, DOUBLE, options)
     assert learn(run, options) == wanted
@@ -209,16 +214,15 @@ def prose() -> list[str]:
     return prose_documents()
 
 
+PRUNED = [
+    {"superwords": "boundless", "vocab_size": 1500},
+    {"superwords": "superbpe", "vocab_size": 1300, "transition": 1200},
+    {"superwords": "uw", "vocab_size": 1100, "transition": 900},
+]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "mode",
-    [
-        {"superwords": "boundless", "vocab_size": 1500},
-        {"superwords": "superbpe", "vocab_size": 1300, "transition": 1200},
-        {"superwords": "uw", "vocab_size": 1100, "transition": 900},
-    ],
-    ids=lambda mode: mode["superwords"],
-)
+@pytest.mark.parametrize("mode", PRUNED, ids=str)
 def test_pruning_cuts_and_changes_nothing(mode, prose, tmp_path, monkeypatch):
     """At least 30 % of the neighbours are cut: boundless where phase one filled the vocabulary, the others by a
     threshold (it falls on the way in the case of uw); the events stay the same."""
@@ -367,8 +371,8 @@ KILLS = [
     ],
 )
 def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path):
-    """Parts half cut anew, neighbours half counted, runs half grouped, supermerges half learned: the next run goes on
-    to the same log."""
+    """Parts half cut anew, neighbours half counted, runs half grouped, supermerges half learned, a file damaged: the
+    next run goes on to the same log."""
     source = written(tmp_path / "documents.txt", "\n".join(prose))
     whole = tmp_path / "whole"
     with pytest.MonkeyPatch.context() as patch:
@@ -385,6 +389,10 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     for failpoint in failpoints:
         killed.append(go(run, failpoint))
         assert check(run, resources=SMALL) == [], failpoint
+        for file in [*(run / "training").rglob("neighbours*.parquet"), *(run / "training").rglob("runs-*.parquet")][:1]:
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 4  # what is damaged is made again
+            file.write_bytes(content)
     assert killed.count(-signal.SIGKILL) >= len(failpoints) - 1, killed
     assert go(run, "") == 0
     assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
@@ -416,7 +424,7 @@ def test_train_counts_with_sequences_by_itself_or_says_what_to_do(tmp_path):
 def test_a_run_of_a_million_chunks_and_no_neighbours(tmp_path):
     """The one is held whole, in whatever ranges runs are added up; of the other nothing is."""
     for name, documents in (("long", ["ab" * 500_000, "ab a"]), ("none", ["a", "b"])):
-        run = documents_run(tmp_path / name, documents, r"[ab]|\s+")
+        run = documents_run(tmp_path / name, documents, "(?s).")
         learn(run, {"vocab_size": 259, "superwords": "superbpe", "transition": 256, "superword_pattern": "(?s)."})
         assert check(run, resources=SMALL) == []
         assert max((len(chunks) for chunks, _ in stored_runs(run)), default=0) == (1_000_000 if name == "long" else 0)

@@ -27,7 +27,7 @@ from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.samples import prose_documents, written
 from tests.tiers import seeds
-from tests.train.test_superwords import documents_run, in_small_pieces, learn, learn_two_ways
+from tests.train.test_superwords import documents_run, in_small_pieces, learn, learn_two_ways, random_options
 
 LINES = r"(?s)\n|[^\n]+"  # a stage-2 pattern of one's own, without certain cuts
 
@@ -41,12 +41,12 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
     if given.pop("alphabet", None) == "seen":
         alphabet = seen_alphabet([document.encode() for document in documents])
     first, second = find_pattern(pattern), find_pattern(given.pop("stage2_pattern", "superbpe2"))
-    most, forbid, cutoff = given.pop("max_superword_words"), given.pop("forbid"), given.pop("freq_cutoff")
-    given["blocked"] = [token.encode() for token in given.pop("block_tokens")]
-    if given.pop("whole_characters"):
+    most, forbid, cutoff = (given.pop(name, None) for name in ("max_superword_words", "forbid", "freq_cutoff"))
+    given["blocked"] = [token.encode() for token in given.pop("block_tokens", ())]
+    if given.pop("whole_characters", False):
         given["may_merge"] = oracles.whole_characters_bytes
     counts = Counter(chunk.encode() for document in documents for chunk in split_text(first, document))
-    words = oracles.train_words({c: n for c, n in counts.items() if n >= cutoff}, alphabet, transition, **given)
+    words = oracles.train_words({c: n for c, n in counts.items() if n >= (cutoff or 1)}, alphabet, transition, **given)
     inherited = [tuple(words.vocabulary[part].content for part in event.pair) for event in words.events]
 
     def refused(content: bytes) -> bool:
@@ -74,19 +74,13 @@ def random_case(seed: int) -> tuple[list[str], str, dict]:
     like = rng.choice(["hf", "hf", "kensho"])
     base = 243 if like == "kensho" else 256
     options = {
+        **random_options(rng),
         "like": like,
         "vocab_size": base + rng.randint(5, 60),
         "superwords": "uw",
         "stage2_pattern": rng.choice(["superbpe2", "superbpe2", LINES, "none"]),
         "max_superword_words": rng.choice([None, None, 2, 3]),
-        "forbid": rng.choice([None, None, "bb", ": "]),
-        "ties": rng.choice(["ids", "bytes"]),
-        "overlaps": rng.choice(["all", "disjoint"]),
-        "min_frequency": rng.choice([1, 1, 2, 3]),
-        "freq_cutoff": rng.choice([1, 1, 2]),
         "max_token_length": rng.choice([None, None, 7]),
-        "whole_characters": rng.random() < 0.3,
-        "block_tokens": rng.choice([(), (), ("ab", " a", "a b")]),
     }
     options["transition"] = rng.randint(base, options["vocab_size"])
     if rng.random() < 0.7:
@@ -114,9 +108,14 @@ def test_equals_the_slow_reference(seed, tmp_path):
 def test_a_model_of_seen_bytes_encodes_the_rare_words_that_were_cut_off(tmp_path):
     """The second stage learns from all text, so bytes that stand only in words below --freq-cutoff are symbols too."""
     documents = ["aa ab aa ab aa ab z q aa ab aa", "aa ab aa ab", "aa ab aa ab xx"]
-    options = {"like": "hf", "vocab_size": 17, "superwords": "uw", "transition": 10, "alphabet": "seen",
-               "block_tokens": (), "max_superword_words": None, "forbid": None, "freq_cutoff": 2,
-               "whole_characters": False}  # fmt: skip
+    options = {
+        "like": "hf",
+        "vocab_size": 17,
+        "superwords": "uw",
+        "transition": 10,
+        "alphabet": "seen",
+        "freq_cutoff": 2,
+    }
     run = documents_run(tmp_path / "run", documents, "superbpe1")
     assert learn(run, options) == reference_events(documents, "superbpe1", options)
     tokenizer = Tokenizer(run)
@@ -131,9 +130,7 @@ def test_merges_whose_count_fell_to_zero_are_kept(scan, tmp_path):
     they keep their place with n 0, as the published trainer keeps them; the model encodes and adds up."""
     pattern = r"(?s)abc(?=d!)|a(?=bc;)|ab|bc|cd|."
     documents = ["abcd"] * 30 + ["ab"] * 9 + ["abc;"] * 6 + ["abcd!"] * 4
-    options = {"like": "hf", "vocab_size": 256 + 6, "superwords": "uw", "transition": 256 + 4, "block_tokens": (),
-               "stage2_pattern": "none", "max_superword_words": None, "forbid": None, "freq_cutoff": 1,
-               "whole_characters": False}  # fmt: skip
+    options = {"like": "hf", "vocab_size": 262, "superwords": "uw", "transition": 260, "stage2_pattern": "none"}
     run = documents_run(tmp_path / "run", documents, pattern)
     events = learn(run, options, tuning=EngineTuning(force_scan=True, block_places=50) if scan else None)
     assert events == reference_events(documents, pattern, options)

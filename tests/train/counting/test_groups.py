@@ -181,18 +181,14 @@ def test_counts_of_groups(tmp_path, tiny_blocks):
 
 
 @pytest.mark.long
-def test_tables_iterators_and_sequences_have_groups(tmp_path):
+def test_tables_and_iterators_have_groups(tmp_path):
     """Every kind of source."""
     (tmp_path / "t.tsv").write_text("ab\t3\n")
     run = tmp_path / "run"
     count(run, [str(tmp_path / "t.tsv")], counts=True, group=["table=*.tsv"], resources=SMALL)
     count_from_iterator(run, ["ab cd"], source_name="mine", group=["made=mine"], resources=SMALL)
     assert group_tables(run) == {"table": {"ab": 3}, "made": {"ab": 1, " cd": 1}}
-    expected = corpus(tmp_path / "in")
-    sequences = tmp_path / "sequences"
-    count(sequences, [str(tmp_path / "in")], group_by="folder", sequences=True, resources=SMALL)
-    assert group_tables(sequences) == expected
-    assert check(sequences, resources=SMALL) == []
+    assert check(run, resources=SMALL) == []
 
 
 @pytest.mark.long
