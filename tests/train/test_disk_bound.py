@@ -24,6 +24,7 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.disk_bound import disk_needed, used_bytes, within_disk
 from tests.runs import SMALL, cli
 from tests.samples import natural_text, written
+from tests.train.test_resume import wait_until
 
 ROOMY = replace(SMALL, max_disk_bytes=10**9)
 SUPERWORDS = ["none", "boundless", "superbpe", "uw"]
@@ -32,21 +33,15 @@ SUPERWORDS = ["none", "boundless", "superbpe", "uw"]
 class Disk(threading.Event):
     """When it is set, the disk holds more than any bound."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen = threading.Event()
-        self.looks = 0  # while it is set
+    looks = 0  # while it is set
 
     def fill(self) -> None:
-        """And the job has been told to stop."""
+        """And the job has been told to stop: it looked twice."""
         self.set()
-        assert self.seen.wait(120)
+        wait_until(lambda: self.looks > 1)
 
     def used(self, *places: Path | None) -> int:
-        """Looked at twice, it was seen."""
         self.looks += self.is_set()
-        if self.looks > 1:
-            self.seen.set()
         return 2 * 10**9 if self.is_set() else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import shutil
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
 import pytest
 
@@ -108,7 +110,6 @@ def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **argume
         ({"options": {"batch": "1"}}, "index"),
         ({"tuning": EngineTuning(force_scan=True, index_below=8000, hot_pairs=150, counter_rows=50)}, "index scan"),
     ],
-    ids=["one thread", "scan with three threads", "one at a time", "both"],
 )
 def test_equal_bytes_however_it_is_run(run, unbroken, arguments, mode):
     """Threads, memory, exact or one at a time, index or scan: the event log has the same bytes."""
@@ -201,11 +202,7 @@ def test_killed_at_every_commit(run, unbroken, place):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"batch": "paper", "overlaps": "disjoint"}, {"tau": "0.6", "vocab_size": 600}],
-    ids=["exact", "paper", "deletions"],
-)
+@pytest.mark.parametrize("options", [{}, {"batch": "paper", "overlaps": "disjoint"}, {"tau": "0.6", "vocab_size": 600}])
 def test_a_journal_cut_anywhere(run, counted, tmp_path, options):
     """A last write that is torn at any byte: what is whole is kept, the rest learned again, passes without gap."""
     whole = learn(shutil.copytree(counted, tmp_path / "whole"), options=options)
@@ -470,7 +467,6 @@ def test_resume_with_nothing_to_resume(run, tmp_path):
         (lambda job: job.pop("config"), "cannot read"),
         (lambda job: job["counting"].update(lines=3), "cannot read .*Expected `bool`, got `int`"),
     ],
-    ids=["newer", "newer counting", "other type", "missing", "counting"],
 )
 def test_a_job_of_another_shape_is_told(tmp_path, change, told):
     """An option that is not known is never left out without a word: the training would be another one."""
@@ -491,11 +487,9 @@ def test_tables_can_be_read_while_it_learns(run, unbroken):
     assert driver.wait_for("learning")
     seen = [0]
     while driver.process.poll() is None and len(seen) < 20:
-        done = cli("sql", run, "SELECT count(*) AS n FROM events", "--csv", expect=None)
-        if done.returncode == 0:
-            seen.append(int(done.stdout.split()[1]))
-    code, _ = driver.end()
-    assert code == 0
+        with contextlib.suppress(duckdb.IOException):
+            seen += [n for (n,) in rows(run, "SELECT count(*) FROM events")]
+    assert driver.end()[0] == 0
     assert seen == sorted(seen)
     assert len(set(seen)) > 1, "something was seen"
     assert (run / "model.events.jsonl").read_bytes() == unbroken

@@ -37,14 +37,13 @@ from tests.tiers import long
 
 
 def base_alphabet(config: TrainConfig, counts: dict[bytes, int], stop_words: list[bytes]) -> Alphabet:
-    made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet, "script": script_alphabet}
-    if config.alphabet == "bytes1":
-        return bytes_alphabet(first_id=1)
+    words = counts.keys() - set(stop_words)
     if config.alphabet == "chars":  # of so little text no character is too rare
-        return chars_alphabet("".join(chunk.decode() for chunk in counts.keys() - set(stop_words)))
+        return chars_alphabet("".join(chunk.decode() for chunk in words))
     if config.alphabet == "seen":
-        return seen_alphabet(set(counts) - set(stop_words))
-    return made[config.alphabet]()
+        return seen_alphabet(words)
+    made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet, "script": script_alphabet}
+    return bytes_alphabet(1) if config.alphabet == "bytes1" else made[config.alphabet]()
 
 
 KNOBS = {

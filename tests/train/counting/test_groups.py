@@ -116,35 +116,29 @@ def weighed_rows(run: Run, weights: dict[str, str]) -> list[tuple[str, int]]:
 # ------------------------------------------------------------------ naming
 
 
+BOTH = (["code=*.py.txt", "all=de"], "folder")
+
+
 @pytest.mark.parametrize(
-    ("glob", "path", "in_it"),
+    ("path", "group", "rules"),
     [
-        ("de", "/c/de/a.txt", True),
-        ("./corpus/de/*.txt", "/c/corpus/de/a.txt", True),
-        ("/c/de", "/c/de/a.txt", True),
-        ("/de", "/c/de/a.txt", False),
-        ("e", "/c/de/a.txt", False),
-        ("[ab].txt", "/c/de/a.txt", True),
-        ("stream", "stream", True),
+        ("/c/de/a.txt", "x", (["x=de"],)),
+        ("/c/corpus/de/a.txt", "x", (["x=./corpus/de/*.txt"],)),
+        ("/c/de/a.txt", "x", (["x=/c/de"],)),
+        ("/c/de/a.txt", "", (["x=/de"],)),
+        ("/c/de/a.txt", "", (["x=e"],)),
+        ("/c/de/a.txt", "x", (["x=[ab].txt"],)),
+        ("stream", "x", (["x=stream"],)),
+        ("/c/de/a.py.txt", "code", BOTH),
+        ("/c/de/a.txt", "all", BOTH),
+        ("/c/en/a.txt", "en", BOTH),
+        ("stdin", "", BOTH),
     ],
 )
-def test_globs(glob, path, in_it):
-    """Absolute or from any folder on; a folder takes all below it."""
-    assert GroupRules.from_options([f"x={glob}"]).group_of(path) == ("x" if in_it else "")
-
-
-def test_the_first_rule_wins_and_folders_are_for_the_rest():
-    """--group before --group-by."""
-    rules = GroupRules.from_options(["code=*.py.txt", "all=de"], "folder")
-    found = [rules.group_of(path) for path in ("/c/de/a.py.txt", "/c/de/a.txt", "/c/en/a.txt", "stdin")]
-    assert found == ["code", "all", "en", ""]
-
-
-@pytest.mark.parametrize("given", ["de", "=x", "de=", " =x"])
-def test_what_is_no_rule_is_refused(given):
-    """With how it is written."""
-    with pytest.raises(UsageError, match="NAME=GLOB"):
-        GroupRules.from_options([given])
+def test_rules(path, group, rules):
+    """Globs are absolute or from any folder on; a folder takes all below it. The first rule wins, --group before
+    --group-by."""
+    assert GroupRules.from_options(*rules).group_of(path) == group
 
 
 # ------------------------------------------------------------------ counting
