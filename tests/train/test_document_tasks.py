@@ -25,7 +25,6 @@ from tests.runs import SMALL, small_blocks
 from tests.samples import prose_documents
 from tests.train.test_superwords import documents_run
 
-ROOT = Path(__file__).parents[2]
 MEMORY = 1 << 28
 
 
@@ -65,16 +64,12 @@ def shards_of(kind: str, reader: Listed, folder: Path) -> DocumentTasks:
     return DocumentTasks(f"{kind}-3-open", folder, "these", reader, kept)
 
 
-def counted(kind: str, reader: Listed, folder: Path, runner: Runner) -> list[Path]:
+def counted(kind: str, reader: Listed, folder: Path) -> dict[str, bytes]:
     folder.mkdir(exist_ok=True)
     shards, told = shards_of(kind, reader, folder), list[int]()
-    files = shards.answer_by(runner, tasks.LEAST_TASK, told.append)
+    files = shards.answer_by(Here(1, MEMORY), tasks.LEAST_TASK, told.append)
     assert sum(told) == reader.places
     assert not shards.attempts.exists()
-    return files
-
-
-def contents(files: list[Path]) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files}
 
 
@@ -82,11 +77,10 @@ def contents(files: list[Path]) -> dict[str, bytes]:
 def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path) -> None:
     """Attempt 1 begins and commits while attempt 0 reads: attempt 0 can commit nothing any more."""
     reader = large_reader()
-    wanted = contents(counted(kind, reader, tmp_path / "one", Here(1, MEMORY)))
+    wanted = counted(kind, reader, tmp_path / "one")
     tmp_path.joinpath("tasks").mkdir()
     shards = shards_of(kind, reader, tmp_path / "tasks")
-    first, second = cuts_of(reader.parts, tasks.LEAST_TASK, 0, reader.places)[1:3]
-    ends = (first, second)
+    ends = tuple(cuts_of(reader.parts, tasks.LEAST_TASK, 0, reader.places)[1:3])
 
     class Slow(Listed):
         def read(self, part: SequencePart) -> Int32:
@@ -97,8 +91,8 @@ def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path
     slow = shards_of(kind, Slow(reader.parts, reader.symbols), tmp_path / "tasks")
     with pytest.raises(OSError, match=f"{kind}-3-open"):
         TASKS[kind](ends, Attempt(0, MEMORY, slow, lambda: False, lambda n: None))
-    assert contents([shards.file(ends)]).items() <= wanted.items()
-    assert contents(counted(kind, reader, tmp_path / "tasks", Here(1, MEMORY))) == wanted
+    assert shards.file(ends).read_bytes() == wanted[shards.file(ends).name]
+    assert counted(kind, reader, tmp_path / "tasks") == wanted
 
 
 def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:

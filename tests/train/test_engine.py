@@ -168,7 +168,7 @@ def test_every_way_of_working_gives_one_result_on_text():
     ways = {
         "small": {"hot_pairs": 60, "floor_ratio": 2},
         "scan": {"force_scan": True, "block_places": 5000, "threads": 2},
-        "spill": {"force_scan": True, "block_places": 3000, "counter_rows": 500, "hot_pairs": 150},
+        "spill": {"force_scan": True, "block_places": 3000, "counter_rows": 60, "hot_pairs": 150},
         "limit": {"memory_bytes": 12 * batches[0].record.places},
     }
     records = {}

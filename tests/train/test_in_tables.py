@@ -92,7 +92,7 @@ def test_max_disk_counts_its_tables(counted, tmp_path, monkeypatch):
     """--max-disk looks at the blocks too: what they take is told, and with more learning goes on."""
     run = shutil.copytree(counted, tmp_path / "run")
     monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.005)
-    limit = disk_bound.used_bytes(run, None, None) + 200_000  # a database alone takes more
+    limit = disk_bound.used_bytes(run, None, None) + 100_000  # a database alone takes more
     with pytest.raises(LimitError, match=r"--max-disk .* is reached"):
         train(run, resources=replace(TABLES, max_disk_bytes=limit), vocab_size=300, on_batch=lambda _: time.sleep(0.1))
     train(run, resources=TABLES, vocab_size=300)

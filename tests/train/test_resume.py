@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import re
 import shutil
@@ -78,13 +79,10 @@ def unbroken(counted, tmp_path_factory) -> bytes:
 def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **arguments: Any) -> bytes | None:
     """Train; after `stop_at` passes stop as `how` says. The log's bytes, None when it was stopped."""
     options = {**OPTIONS, **arguments.pop("options", {})}
-    stop = threading.Event()
-    passes = 0
+    stop, passes = threading.Event(), itertools.count(1)
 
     def on_batch(_batch: Any) -> None:
-        nonlocal passes
-        passes += 1
-        if passes == stop_at:
+        if next(passes) == stop_at:
             if how == "raise":
                 raise Enough
             stop.set()
@@ -101,7 +99,7 @@ def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **argume
 # How it is run changes nothing
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("arguments", "mode"),
     [
@@ -265,22 +263,15 @@ def test_a_log_of_no_size_is_no_training(run):
 
 def test_a_snapshot_is_gone_on_from(run, unbroken, monkeypatch):
     """With snapshots after every pass, going on loads the newest instead of replaying from the words."""
-    loaded: list[int] = []
-    find = opening.find_snapshot
-
-    def note(folder: Path, journal: Journal) -> Any:
-        found = find(folder, journal)
-        if found is not None:
-            loaded.append(found[1])
-        return found
-
-    monkeypatch.setattr(opening, "find_snapshot", note)
+    found, find = list[Any](), opening.find_snapshot
+    monkeypatch.setattr(opening, "find_snapshot", lambda *given: found.append(find(*given)) or found[-1])
     for stop_at in (6, 3):
         assert learn(run, stop_at=stop_at, snapshot_seconds=0) is None
         assert len(list((run / "training" / "main").glob("snapshot-*"))) == 1
     assert learn(run, tuning=EngineTuning(force_scan=True)) == unbroken
-    assert len(loaded) == 2
-    assert loaded[0] < loaded[1]
+    first, *loaded = found
+    assert first is None
+    assert 0 < loaded[0][1] < loaded[1][1]
     assert check(run, resources=SMALL) == []
 
 
@@ -300,7 +291,7 @@ def test_a_snapshot_of_another_training_is_never_used(run, counted, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("finished", [True, False], ids=["finished", "stopped"])
+@pytest.mark.parametrize("finished", [True, False])
 def test_a_smaller_vocabulary_goes_on_to_a_larger(run, unbroken, finished):
     """300, then 700, then 1 200 ids: the bytes of 1 200 at once; passes and vetoes cover all of it."""
     for size in (300, 700):

@@ -71,7 +71,7 @@ def learned_pairs(run: Path, name: str) -> list[tuple[bytes, bytes]]:
     return [(model.content(event.pair[0]), model.content(event.pair[1])) for event in model.events]
 
 
-@pytest.mark.parametrize(("size", "vocab_size"), [(300_000, 3_000), long(10_000_000, 32_000)])
+@pytest.mark.parametrize(("size", "vocab_size"), [(100_000, 1_500), long(10_000_000, 32_000)])
 def test_merges_equal_hugging_face_and_rustbpe(tmp_path, size, vocab_size):
     """The whole merge list, ties included, from the same documents and pattern."""
     text = natural_text(1, size)
@@ -199,7 +199,7 @@ def test_another_option_and_a_smaller_size_are_refused(tmp_path):
         {"special": ("<s>",)}, {"block_token": ("x",)}, {"max_token_length": 4}, {"min_frequency": 2},
     ]  # fmt: skip
     for done in (False, True):
-        for change in changes:
+        for change in changes if done else changes[:2]:
             flag = "--" + next(iter(change)).replace("_", "-")
             with pytest.raises(ResumeMismatch, match=f"{flag}[ ,].*nothing was changed"):
                 train(run, **{"vocab_size": 258, **change}, resources=SMALL)

@@ -55,7 +55,7 @@ def test_it_is_the_smallest_training_that_reaches_it(kind, corpus, tmp_path):
     if not OPTIONS[kind].get("count_specials", True):
         beside = len(log.header.specials) + log.header.reserved
     least = whole.size - len({event.id for event in log.events})
-    for at in [least, (least + whole.size) // 2, whole.size][kind == "beside" :]:
+    for at in [(least + whole.size) // 2] if kind == "beside" else [least, (least + whole.size) // 2, whole.size]:
         target = int(bytes_per_token(corpus, log, at, lines) * 1000) / 1000
         text = str(corpus / "held-out.txt")
         found = train(

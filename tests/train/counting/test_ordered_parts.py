@@ -75,7 +75,6 @@ def test_many_stretches_in_one_part(
     assert events[2:] == events[:-2]
 
 
-@pytest.mark.long
 def test_a_file_of_other_stretches_is_told(tmp_path: Path, sources: list[str]) -> None:
     """One that says it holds another number of stretches, and one that is gone."""
     count(tmp_path / "run", sources, pattern="boundless", sequences=True, resources=SMALL)

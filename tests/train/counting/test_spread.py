@@ -32,27 +32,22 @@ from tests.runs import Driver, StopAfter, small_blocks
 from tests.samples import sample_text, written
 from tests.tiers import long
 from tests.train.counting.counted import THREADS, Tables, counted, write_lines
+from tests.train.counting.test_count import corpus as every_kind
 
 OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
 LEFT_TO_REGEX = OWN + r"|\b\W"
 GPT4O = find_pattern("gpt4o")
 ON_RAY = replace(THREADS, engine="ray")
-GROUPS = ["small=**/small-*", "rows=**/*.parquet"]
+GROUPS = ["rows=**/d.parquet", "small=small"]
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source of every kind."""
+    """Sources of every kind, and three that are cut."""
     folder = tmp_path_factory.mktemp("corpus")
     texts = write_lines(folder)
-    lines = (folder / "a.jsonl").read_text(encoding="utf-8")
-    (folder / "c.jsonl.gz").write_bytes(gzip.compress(lines[: len(lines) // 3].rpartition("\n")[0].encode()))
     pq.write_table(pa.table({"text": texts}), folder / "d.parquet", row_group_size=len(texts) // 7)
-    (folder / "e.csv").write_text(
-        "id,text\n" + "".join(f'{i},"{t}"\n' for i, t in enumerate(texts[:300]) if '"' not in t)
-    )
-    for i in range(5):
-        (folder / f"small-{i}.txt").write_text(f"small file number {i}", encoding="utf-8")
+    every_kind(folder / "small")
     return folder
 
 
