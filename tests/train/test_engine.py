@@ -115,7 +115,7 @@ def test_events_are_those_of_one_merge_at_a_time(way, many):
             tau, (to, test) = rng.choice(TAUS), rng.choice(RULES)
             judged["deletions"] = oracles.Deletions.at(tau, to, picky=test == "after")
             learned["deletions"] = rule_of(tau, to, test)
-        events, batches = run(words, merges, check=seed % 4 == 0, **learned)
+        events, batches = run(words, merges, check=seed % 3 == 0, **learned)
         assert events == learn(words, merges, **judged), f"seed {seed}, {learned}"
         deleted += sum(event.op is Op.DELETE for batch in batches for event in batch.events)
         together += sum(len(batch.events) > 1 for batch in batches)
@@ -123,7 +123,7 @@ def test_events_are_those_of_one_merge_at_a_time(way, many):
         spills += sum(batch.record.spills for batch in batches)
         switches += any(batch.record.mode == "index" for batch in batches)  # where it begins by scans
     assert deleted
-    assert together > share(many // 4) or way == "one"
+    assert together > share(many // 4) or (way == "one" and not together)
     assert refills > len(seeds(many)) or way in ("memory", "one", "tables")
     assert way != "spills" or (spills > share(10) and switches > share(2, least=0))
 
