@@ -44,7 +44,7 @@ def trained(mode, tmp_path_factory) -> Path:
 
 @pytest.mark.every(4)
 def test_the_log_is_the_slow_trainers(mode, trained):
-    """Alphabet, events and sizes are those of the reference over the same chunks."""
+    """Alphabet, events and sizes are those of the reference over the same chunks; tables and unknown characters add up."""
     log, options = log_of(trained), MODES[mode]
     model, config = Model(log), log.header.config
     stops = [word.content for word in log.header.stop_words]
@@ -65,14 +65,9 @@ def test_the_log_is_the_slow_trainers(mode, trained):
     )  # fmt: skip
     assert list(log.events) == slow.events
     assert model.n_vocab == options["vocab_size"]
-
-
-@pytest.mark.long
-def test_check_recounts_every_table(trained, mode):
-    """pair_counts, token_counts and the unknown characters, with chunks that hold such."""
     assert check(trained, resources=SMALL) == []
     ((unknown,),) = rows(trained, "SELECT value::BIGINT FROM facts WHERE key = 'unknown'")
-    assert (unknown > 0) == ("coverage" in MODES[mode])
+    assert (unknown > 0) == ("coverage" in options)
 
 
 def test_it_encodes_decodes_and_exports(trained, mode, tmp_path):

@@ -208,9 +208,7 @@ def test_check_finds_a_changed_group(grouped):
         "UPDATE sources SET group_name = 'de' WHERE group_name = 'fr'",
     )
     problems = check(run, resources=SMALL)
-    assert sorted({(p.table, p.what[0]) for p in problems if p.table == "source_groups"}) == [
-        ("source_groups", "de"), ("source_groups", "en"), ("source_groups", "xx"),
-    ]  # fmt: skip
+    assert {p.what[0] for p in problems if p.table == "source_groups"} == {"de", "en", "xx"}
     assert sum(p.table == "sources" for p in problems) == 6
     count(run, [], resources=SMALL)
     assert check(run, resources=SMALL) == []
