@@ -44,7 +44,7 @@ def trained(mode, tmp_path_factory) -> Path:
 
 @pytest.mark.every(4)
 def test_the_log_is_the_slow_trainers(mode, trained):
-    """Alphabet, events and sizes are those of the reference over the same chunks; tables and unknown characters add up."""
+    """Alphabet, events and sizes are those of the reference over the same chunks; the tables add up."""
     log, options = log_of(trained), MODES[mode]
     model, config = Model(log), log.header.config
     stops = [word.content for word in log.header.stop_words]
