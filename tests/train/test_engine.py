@@ -164,11 +164,12 @@ def test_every_way_of_working_gives_one_result_on_text():
     words = text_words(0, 3000)
     want, batches = run(words, 1200)
     assert want[:60] == learn(words, 60)
+    assert want[:20] == run(words, 20, force_scan=True, counter_rows=60)[0]  # a part of the pairs is too large, too
     assert len(batches) < 400
     ways = {
         "small": {"hot_pairs": 60, "floor_ratio": 2},
         "scan": {"force_scan": True, "block_places": 5000, "threads": 2},
-        "spill": {"force_scan": True, "block_places": 3000, "counter_rows": 60, "hot_pairs": 150},
+        "spill": {"force_scan": True, "block_places": 3000, "counter_rows": 500, "hot_pairs": 150},
         "limit": {"memory_bytes": 12 * batches[0].record.places},
     }
     records = {}
