@@ -164,7 +164,7 @@ def test_every_way_of_working_gives_one_result_on_text():
     words = text_words(0, 3000)
     want, batches = run(words, 1200)
     assert want[:60] == learn(words, 60)
-    assert want[:20] == run(words, 20, force_scan=True, counter_rows=30)[0]  # a part of the pairs is too large, too
+    assert want[:60] == run(words, 60, force_scan=True, counter_rows=60)[0]  # a part of the pairs is too large, too
     assert len(batches) < 400
     ways = {
         "small": {"hot_pairs": 60, "floor_ratio": 2},
