@@ -6,6 +6,8 @@ import gzip
 import itertools
 import json
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,15 +99,20 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
         def map(self, calls: Any) -> None:
             def task(argument: CountTask, attempt: Attempt) -> Any:
-                done: list[Any] = []
+                reached, released = threading.Event(), threading.Event()
 
-                def be_dead(_: int) -> None:  # where it has read something
-                    if not done:
-                        done.append(calls.task(argument, structs.replace(attempt, number=1)))
+                def hold(done: int) -> None:  # where it has read something, as if it were dead
+                    reached.set()
+                    released.wait(60)
 
-                with pytest.raises(FileNotFoundError):  # its folder is gone
-                    count_stretches(argument, Attempt(0, 100 << 20, attempt.shared, lambda: False, be_dead))
-                return done[0]
+                first = Attempt(0, 100 << 20, attempt.shared, lambda: False, hold)
+                with ThreadPoolExecutor(1) as pool:
+                    zombie = pool.submit(count_stretches, argument, first)
+                    reached.wait(60)
+                    done = calls.task(argument, structs.replace(attempt, number=1))
+                    released.set()
+                    assert isinstance(zombie.exception(), OSError), "its folder is gone"
+                return done
 
             super().map(replace(calls, task=task))
 
