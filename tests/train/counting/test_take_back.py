@@ -173,7 +173,7 @@ def test_what_is_refused(tmp_path, corpus):
         with pytest.raises(error, match=told):
             take_back(run, list(map(str, sources)), resources=ONE)
     with pytest.raises(Stopped, match="is as it was before"):
-        take_back(run, [str(gone)], resources=ONE, stop=StopAfter(0))
+        take_back(run, [str(gone)], resources=ONE, stop=StopAfter(1))
     cli("count", run, kept, "--take-back", gone, expect=2)
     assert exported(run) == before
     with Run(run).lock(), Run(run).writing() as con:
