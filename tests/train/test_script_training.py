@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,12 +19,15 @@ from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UnknownSymbol
 from streambpe.inspect.explain import explain
-from streambpe.model.alphabet import script_alphabet
+from streambpe.model.alphabet import Alphabet, gpt2_alphabet, script_alphabet
 from streambpe.model.eventlog import EventLog, Header, merge_event, write_event_log
-from streambpe.model.script import FIRST_ESCAPE, decode_symbols
+from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, decode_symbols
+from streambpe.text.patterns import PRESETS
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
+from tests import oracles
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
+from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.samples import written
@@ -35,6 +39,13 @@ TEXT = long_text(3, 1500)
 
 # what may come between two tokens of any kind
 _any_text = st.text(max_size=30) | st.text("ab é東\n\u0301\ue000\ue001\U000f0000中文กاא", max_size=40)
+
+
+def slow_rule(alphabet: Alphabet) -> oracles.words.TokenTest:
+    """The reference's own test of two tokens."""
+    if alphabet.kind != "script":
+        return oracles.whole_characters_bytes
+    return oracles.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
 
 
 # From text to ids, by the trainer
@@ -55,24 +66,57 @@ def model(encoding: str, constrained: bool = True) -> Tokenizer:
         return Tokenizer(log_of(Path(folder) / "run"))
 
 
+@pytest.mark.every(2)
+@pytest.mark.parametrize("pattern", ["script", "gpt4o"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
+    """From a file of 25 scripts: the events, stop words aside, are the reference's on the same chunks."""
+    source = written(tmp_path / "text.txt", TEXT[:30_000])
+    alphabet = script_alphabet() if encoding == "script" else gpt2_alphabet()
+    train(
+        tmp_path / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
+        encoding=encoding, whole_characters=True, vocab_size=len(alphabet) + 250,
+    )  # fmt: skip
+    chunks = Counter(chunk.encode() for chunk in split_text(PRESETS[pattern], TEXT[:30_000]))
+    training = oracles.train_words(chunks, alphabet, len(alphabet) + 250, may_merge=slow_rule(alphabet))
+    log = log_of(tmp_path / "run")
+    assert log.events == tuple(training.events)
+    for event in training.events if encoding == "bytes" else ():
+        content = training.vocabulary[event.id].content
+        assert content.decode(errors="ignore").encode() in (content, b""), "whole characters, or a part of one"
+        assert content[0] < 0x80 or content[0] >= 0xC2, "a part has the first bytes"
+    assert log.header.config["whole_characters"] is True
+    assert log.header.config["encoding"] == encoding
+    assert check(tmp_path / "run", resources=SMALL) == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("constrained", [True, False])
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @examples(40)
 @given(texts=st.lists(_any_text, min_size=1, max_size=3), size=st.integers(1, 9))
 def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
-    """decode(encode(x)) == x; the whole, the stream of text, the stream of ids and the definition agree."""
+    """decode(encode(x)) == x; the array way, the stream of text, the stream of ids and the definition agree."""
     tokenizer = model(encoding, constrained)
     encoder = tokenizer.encoder
     for text in texts:
         ids = tokenizer.encode_ordinary(text)
-        chunks = [chunk.encode() for chunk in encoder.split(text)]
-        assert to_model_ids(encoder.model, encode_chunks(encoder.model, chunks)) == ids
-        assert list(tokenizer.encode_stream([text[i : i + size] for i in range(0, len(text), size)])) == ids
-        assert tokenizer.decode(ids, errors="strict") == "".join(tokenizer.decode_stream(ids)) == text
+        assert tokenizer.decode(ids) == text
+        assert tokenizer.decode(ids, errors="strict") == text
         assert tokenizer.decode_bytes(ids) == text.encode() == decode_bytes(encoder.model, ids)
+        assert "".join(tokenizer.decode_stream(ids)) == text
+        assert list(tokenizer.encode_stream([text[i : i + size] for i in range(0, len(text), size)])) == ids
+        chunks = encoder.split(text)
+        assert encoder.encode_distinct(pl.Series(chunks, dtype=pl.String))[0].tolist() == [
+            number for chunk in chunks for number in encoder.encode_chunk(chunk)
+        ]
+        assert to_model_ids(encoder.model, encode_chunks(encoder.model, [chunk.encode() for chunk in chunks])) == ids
         found, offsets = tokenizer.decode_with_offsets(ids)
         assert found == text
+        for at, prefix in zip(offsets, range(len(ids)), strict=True):
+            whole = tokenizer.decode_bytes(ids[:prefix]).decode("utf-8", "ignore").rstrip("\ufffd")
+            assert text.startswith(whole) or "\ufffd" in text
+            assert at <= len(text)
         _, byte_offsets = tokenizer.decode_with_offsets(ids, unit="bytes")
         if encoding == "script":
             assert byte_offsets == [len(text[:at].encode()) for at in offsets]
@@ -127,11 +171,15 @@ def test_facts_of_half_characters():
     tokenizer = model("script")
     assert tokenizer.decode_single_token_bytes(34) == "\ufffd".encode()
     assert len(tokenizer.token_byte_values()) == tokenizer.n_vocab - 1
+    assert tokenizer.decode([tokenizer.encode_single_token("a")]) == "a"
     with pytest.raises(KeyError):
         tokenizer.encode_single_token("\ufffd")
     with pytest.raises(ValueError, match="does not begin a character"):
         tokenizer.decode([34], errors="strict")
+    with pytest.raises(KeyError, match="does not exist"):
+        tokenizer.decode([34, 10**6])
     assert "<Latin LM 0>" in str(explain(tokenizer, "Hxq", token=False).rows)
+    assert explain(tokenizer, "a").about == '"a": id 2197'
     assert tokenizer.decode([34, tokenizer.special_tokens["<|end|>"], 34]) == "\ufffd<|end|>\ufffd"
 
 
@@ -155,10 +203,14 @@ def test_like_script_prepares_text(tmp_path):
     done = cli("encode", tmp_path / "run", source, "-o", out)
     assert "left out, as in training: 40 characters outside the SCRIPT table" in done.stderr
     assert tokenizer.decode(np.load(out).tolist()) == "été  café " * 20
-    own = cli("train", tmp_path / "b", source, "--like", "script", "--encoding", "bytes", "--normalize", "none",
-              "--unencodable", "bytes", "--vocab-size", 280)  # fmt: skip
+    again = cli("train", tmp_path / "b", source, "--like", "script", "--encoding", "bytes", "--vocab-size", 280)
+    assert "40 characters" in again.stderr
+    assert log_of(tmp_path / "b").header.alphabet["first_id"] == 1
+    assert log_of(tmp_path / "b").events[0].id == 257
+    own = cli("train", tmp_path / "c", source, "--like", "script", "--normalize", "none", "--unencodable", "bytes",
+              "--vocab-size", 2180)  # fmt: skip
     assert "dropped" not in own.stderr
-    assert [log_of(tmp_path / "b").header.alphabet["first_id"], log_of(tmp_path / "b").events[0].id] == [1, 257]
+    assert log_of(tmp_path / "c").events[0].id == FIRST_ESCAPE + 256
 
 
 def test_unencodable_error_is_an_error_everywhere(tmp_path):
