@@ -6,13 +6,16 @@ import itertools
 import random
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.events import Event, merge_event
+from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import Batch, EngineOptions, Words
 from streambpe.train.engine.state import State
@@ -21,7 +24,7 @@ from tests import oracles
 
 BYTES = bytes_alphabet()
 BASE = list(BYTES.symbols)
-Merge = tuple[int, int, int, int]
+Merge = tuple[int, ...]
 _WORK, _NUMBERS = TemporaryDirectory(prefix="streambpe-engine-"), itertools.count()
 
 
@@ -58,7 +61,29 @@ def count_pairs(words, overlaps="all"):
 def learn(words, merges, alphabet=BYTES, **rule):
     """The events (left, right, id, n) of one-at-a-time BPE."""
     words, size = [(list(symbols), n) for symbols, n in words], len(alphabet) + merges
-    return [(*event.pair, event.id, event.n) for event in oracles.train_words(words, alphabet, size, **rule).events]
+    return as_merges(oracles.train_words(words, alphabet, size, **rule).events)
+
+
+# --tau, --delete-to and --delete-test
+TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]
+RULES = [(to, test) for to in ("bytes", "walk") for test in ("before", "after")]
+
+
+def rule_of(tau: str, to: Any, test: Any) -> Deletions:
+    """As an engine has it."""
+    return Deletions(Fraction(tau), to, test)
+
+
+def slowly(words, size, tau, to, test, **options) -> list[Event]:
+    """Events of the slow trainer with deletions, up to so many living learned tokens."""
+    deletions = oracles.Deletions.at(tau, delete_to=to, picky=test == "after")
+    words = [(list(word), n) for word, n in words]
+    return oracles.train_words(words, BYTES, 256 + size, deletions=deletions, **options).events
+
+
+def told(batches) -> list[Event]:
+    """All events of these batches, in order."""
+    return [event for batch in batches for event in batch.events]
 
 
 def hard_words(rng: random.Random, most_words: int = 25):
@@ -85,9 +110,14 @@ def text_words(seed: int, size: int):
     return list(words.items())
 
 
+def as_merges(events) -> list[Merge]:
+    """Events as (left, right, id, n); a deletion has no pair, and what the token was split into stands behind."""
+    return [(event.left, event.right, event.id, event.n, *event.into) for event in events]
+
+
 def events_of(batches: list[Batch]) -> list[Merge]:
-    """All events of these batches, in order."""
-    return [(*event.pair, event.id, event.n) for batch in batches for event in batch.events]
+    """The same as tuples."""
+    return as_merges(told(batches))
 
 
 def as_events(merges: list[Merge]) -> list[Event]:

@@ -24,9 +24,9 @@ CORE_TESTS = (
     "tests/core/test_chunk_lists.py",
     "tests/core/test_pairs.py",
     "tests/core/test_runs.py",
-    "tests/train/test_pair_counter.py",
     "tests/encode/test_encode_core.py",
     "tests/train/test_scan.py",
+    "tests/train/test_engine.py",
     "tests/core/test_learner.py",
 )
 

@@ -15,18 +15,22 @@ from streambpe.core.learner import DONE, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
 from tests.sequential import (
     BASE,
+    RULES,
+    TAUS,
     engine_options,
     engine_words,
     events_of,
     hard_words,
     learn,
     new_engine,
+    rule_of,
     run,
+    slowly,
     text_words,
+    told,
     wrong_pairs,
 )
 from tests.tiers import seeds
-from tests.train.test_deletions import RULES, TAUS, rule_of, slowly, told
 from tests.train.test_engine import LIMITS, for_engine
 
 

@@ -18,7 +18,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.store.job import read_jobs
 from streambpe.store.run import Run
-from tests.runs import SMALL, cli
+from tests.runs import SMALL, cli, log_of
 from tests.samples import natural_text
 
 ROOT = Path(__file__).parents[2]
@@ -34,14 +34,11 @@ def source(tmp_path) -> str:
 @pytest.mark.long
 def test_flat_keywords_are_what_objects_say(source, tmp_path):
     """The same job, the same vocabulary; None says nothing."""
-    flat = streambpe.train(
-        tmp_path / "flat", [source], vocab_size=265, pattern="o200k_base", lines=True, memory="400MB", threads=2
-    )
-    objects = streambpe.train(
-        tmp_path / "objects", [source], vocab_size=265, counting={"options": {"pattern": "gpt4o"}, "lines": True},
-        resources=SMALL,
-    )  # fmt: skip
-    assert flat.sha256 == objects.sha256
+    how = {"pattern": "o200k_base", "lines": True, "memory": "400MB", "threads": 2}
+    counting = {"options": {"pattern": "gpt4o"}, "lines": True}
+    streambpe.train(tmp_path / "flat", [source], vocab_size=265, **how)
+    streambpe.train(tmp_path / "objects", [source], vocab_size=265, counting=counting, resources=SMALL)
+    assert log_of(tmp_path / "flat") == log_of(tmp_path / "objects")
     mine, theirs = (read_jobs(Run(tmp_path / name)).trainings["main"] for name in ("flat", "objects"))
     assert mine == theirs
     assert streambpe.train(tmp_path / "int", [source], vocab_size=265, memory=400_000_000, lines=True).events
@@ -62,11 +59,8 @@ def test_flat_keywords_are_what_objects_say(source, tmp_path):
         ({"memory": "lots"}, UsageError, "^memory='lots' is not a size"),
         ({"progress": "maybe"}, UsageError, "^progress='maybe': choose one of auto"),
         ({"vocab_size": "x"}, TypeError, "vocab_size='x': a whole number is expected"),
-        ({"vocab_size": True}, TypeError, "vocab_size=True"),
         ({"special": 3}, TypeError, "special=3: a text or a list of texts"),
         ({"lines": "yes"}, TypeError, "lines='yes': true or false"),
-        ({"pattern": ["gpt4"]}, TypeError, r"pattern=\['gpt4'\]: a text"),
-        ({"threads": "two"}, TypeError, "threads='two': a whole number"),
         ({"ties": "first"}, UsageError, "^ties='first': one of ids, bytes"),
         ({"vocab_size": 3}, UsageError, "^vocab_size=3 is less than"),
     ],
@@ -86,8 +80,7 @@ def test_a_tokenizer_has_the_names_people_try(source, tmp_path):
     assert tokenizer("the cat") == tokenizer.encode("the cat")
     assert tokenizer(["the cat", "dog"]) == tokenizer.encode_batch(["the cat", "dog"])
     vocabulary = tokenizer.get_vocab()
-    assert sorted(vocabulary.values()) == list(range(270))
-    assert list(vocabulary.values()) == sorted(vocabulary.values())
+    assert list(vocabulary.values()) == list(range(270))
     for token, number in vocabulary.items():
         assert tokenizer.token_to_id(token) == number
         assert tokenizer.id_to_token(number) == token
@@ -111,14 +104,11 @@ def test_a_tokenizer_has_the_names_people_try(source, tmp_path):
 def test_a_notebook_gets_a_line_below_its_cell(source, tmp_path, monkeypatch):
     """With progress="auto", and once; outside a notebook nothing is drawn."""
     drawn: list[Any] = []
+    handle = types.SimpleNamespace(update=lambda data, raw: drawn.append(data["text/plain"]))
 
-    class Handle:
-        def update(self, data: dict[str, str], raw: bool) -> None:
-            drawn.append(data["text/plain"])
-
-    def display(data: dict[str, str], raw: bool, display_id: bool) -> Handle:
+    def display(data: dict[str, str], raw: bool, display_id: bool) -> Any:
         drawn.append("begun")
-        return Handle()
+        return handle
 
     ipython, shown = types.ModuleType("IPython"), types.ModuleType("IPython.display")
     ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
@@ -154,9 +144,6 @@ def test_growing_takes_over_what_is_not_given(source, tmp_path):
     kept = (run / "grown.train.toml").read_text()
     assert 'ties = "bytes"' in kept
     assert "vocab-size = 270" in kept
-    cli("train", tmp_path / "picky", source, "-s", 140, "--like", "picky")
-    assert cli("train", tmp_path / "picky", "-s", 150).stderr
-    assert Tokenizer(tmp_path / "picky").n_vocab == 150
 
 
 def test_type_checkers_see_the_keywords_as_they_are():

@@ -24,6 +24,7 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.disk_bound import disk_needed, used_bytes, within_disk
 from tests.runs import SMALL, cli
 from tests.samples import natural_text, written
+from tests.train.test_resume import wait_until
 
 ROOMY = replace(SMALL, max_disk_bytes=10**9)
 SUPERWORDS = ["none", "boundless", "superbpe", "uw"]
@@ -32,29 +33,23 @@ SUPERWORDS = ["none", "boundless", "superbpe", "uw"]
 class Disk(threading.Event):
     """When it is set, the disk holds more than any bound."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen = threading.Event()
-        self.looks = 0  # while it is set
+    looks = 0  # while it is set
 
     def fill(self) -> None:
-        """And the job has been told to stop."""
+        """And the job has been told to stop: it looked twice."""
         self.set()
-        assert self.seen.wait(120)
+        wait_until(lambda: self.looks > 1)
+
+    def used(self, *places: Path | None) -> int:
+        self.looks += self.is_set()
+        return 2 * 10**9 if self.is_set() else 0
 
 
 @pytest.fixture
 def disk(monkeypatch) -> Disk:
     full = Disk()
     monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.005)
-
-    def used(*places: Path | None) -> int:
-        full.looks += full.is_set()
-        if full.looks > 1:
-            full.seen.set()
-        return 2 * 10**9 if full.is_set() else 0
-
-    monkeypatch.setattr(disk_bound, "used_bytes", used)
+    monkeypatch.setattr(disk_bound, "used_bytes", full.used)
     return full
 
 
@@ -64,18 +59,14 @@ def text(tmp_path) -> Path:
 
 
 def options_of(superwords: str) -> dict[str, object]:
-    how = {} if superwords in ("none", "boundless") else {"transition": 290}
+    how = {"transition": 290} if superwords in ("superbpe", "uw") else {}
     return {"vocab_size": 340, "superwords": superwords, "lines": True, **how}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("superwords", "when"),
-    [
-        ("none", "words"),
-        ("uw", "words"),
-        *((kind, "superwords") for kind in ("uw", "boundless", "superbpe")),
-    ],
+    [("none", "words"), ("uw", "words"), ("uw", "superwords"), ("boundless", "superwords"), ("superbpe", "superwords")],
 )
 def test_learning_that_reaches_it_goes_on_with_more(superwords, when, disk, text, tmp_path):
     """All that was learned is kept; resume remembers the bound, and with more the log is the usual one."""
@@ -177,18 +168,11 @@ def test_temporary_files_count(tmp_path, monkeypatch):
 def test_a_stop_of_the_caller_is_still_a_stop(disk, tmp_path):
     """It is told as one, and stays set; one for the bound does not, so that the next command can be given the event."""
     stop = StopSignal()
-
-    def stopped(fills: bool) -> None:
-        with within_disk(tmp_path, None, ROOMY, stop):
-            disk.fill() if fills else stop.set()
+    for error, told, begin in ((LimitError, "is reached", disk.fill), (Stopped, "asked to", stop.set)):
+        with pytest.raises(error, match=told), within_disk(tmp_path, None, ROOMY, stop):  # noqa: PT012
+            begin()
             assert stop.wait(120)
             raise Stopped("asked to", 15)
-
-    with pytest.raises(LimitError, match="is reached"):
-        stopped(True)
-    assert not stop.is_set()
-    disk.clear()
-    with pytest.raises(Stopped, match="asked to"):
-        stopped(False)
-    assert stop.is_set()
+        assert stop.is_set() == (error is Stopped)
+        disk.clear()
     assert Resources.from_facts({"memory_bytes": 10**9, "threads": 1, "temp_dir": None}).max_disk_bytes is None

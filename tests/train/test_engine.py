@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 from streambpe.errors import ReplayMismatch
-from streambpe.train.engine import column
+from streambpe.model.eventlog import Op
+from streambpe.train.engine import column, scan
 from streambpe.train.engine.rules import Words
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.words import WordFiles
@@ -21,7 +23,10 @@ from tests import oracles
 from tests.sequential import (
     BASE,
     BYTES,
+    RULES,
+    TAUS,
     as_events,
+    as_merges,
     engine_options,
     engine_words,
     events_of,
@@ -29,11 +34,13 @@ from tests.sequential import (
     hard_words,
     learn,
     new_engine,
+    rule_of,
     run,
     text_words,
+    told,
     wrong_pairs,
 )
-from tests.tiers import seeds, share
+from tests.tiers import long, seeds, share
 
 LETTER_PAIRS = frozenset(bytes([a, b]) for a in range(97, 123) for b in range(97, 123, 5))
 
@@ -85,18 +92,17 @@ def for_engine(limits):
     return {"rule": SameKind()} if "may_merge" in limits else limits
 
 
-TINY_TABLES = {"learner": "tables", "block_places": 60, "hot_pairs": 8, "memory_bytes": 1 << 10}
+TINY_TABLES: dict[str, Any] = {"learner": "tables", "block_places": 60, "hot_pairs": 8, "memory_bytes": 1 << 10}
 
 
 @pytest.mark.parametrize(
     ("way", "many"),
-    [("memory", 400), ("few pairs", 160), ("one", 40), ("tables", 96),
-     *(pytest.param(way, many, marks=pytest.mark.long) for way, many in (("spills", 64), ("stages", 160)))],
-)  # fmt: skip
+    [("memory", 400), ("few pairs", 160), ("one", 64), ("tables", 96), ("spills", 64), long("stages", 160)],
+)
 def test_events_are_those_of_one_merge_at_a_time(way, many):
-    """Words full of ties, repeats and overlaps; limits, blocked tokens, a rule; in memory, from disk, in tables. Every
-    count adds up after a pass, and what the way is about did happen."""
-    together = refills = spills = switches = 0
+    """Words full of ties, repeats and overlaps; limits, blocked tokens, a rule, deletions; in memory, from disk, in
+    tables. Every count adds up after a pass, and what the way is about did happen."""
+    together = refills = spills = switches = deleted = 0
     for seed in seeds(many):
         rng = random.Random(seed)
         words, merges = hard_words(rng, rng.choice([10, 25, 40])), rng.choice([5, 20, 60])
@@ -104,15 +110,43 @@ def test_events_are_those_of_one_merge_at_a_time(way, many):
         limits, options = rng.choice(LIMITS), {key: rng.choice(some) for key, some in WAYS[way].items()}
         if limits.get("may_merge") is oracles.whole_characters_bytes:
             words = [(word.decode().translate(WIDE).encode(), n) for word, n in words]
-        events, batches = run(words, merges, check=seed % 4 == 0, **rule, **for_engine(limits), **options)
-        assert events == learn(words, merges, **rule, **limits), f"seed {seed}, {options}"
+        judged, learned = {**rule, **limits}, {**rule, **for_engine(limits), **options}
+        if seed % 2:
+            tau, (to, test) = rng.choice(TAUS), rng.choice(RULES)
+            judged["deletions"] = oracles.Deletions.at(tau, to, picky=test == "after")
+            learned["deletions"] = rule_of(tau, to, test)
+        events, batches = run(words, merges, check=seed % 3 == 0, **learned)
+        assert events == learn(words, merges, **judged), f"seed {seed}, {learned}"
+        deleted += sum(event.op is Op.DELETE for batch in batches for event in batch.events)
         together += sum(len(batch.events) > 1 for batch in batches)
         refills += sum(batch.record.refills for batch in batches)
         spills += sum(batch.record.spills for batch in batches)
         switches += any(batch.record.mode == "index" for batch in batches)  # where it begins by scans
+    assert deleted
     assert together > share(many // 4) or (way == "one" and not together)
     assert refills > len(seeds(many)) or way in ("memory", "one", "tables")
     assert way != "spills" or (spills > share(10) and switches > share(2, least=0))
+
+
+HOSTILE: dict[str, list[tuple[bytes, int]]] = {
+    "nothing": [],
+    "words of one byte": [(b"a", 5), (b"", 1), (b"b", 2)],
+    "one long repeat": [(b"a" * 1000, 3), (b"a" * 999, 2), (b"aa", 1)],
+    "all pairs tie": [(bytes([first, second]), 5) for first in range(12) for second in range(100, 120)],
+    "two letters in turns": [(b"ab" * 300, 1), (b"ba" * 299, 1)],
+    "large counts": [(b"abcabd", 2**40), (b"bcab", 2**40 + 1), (b"cabd", 2**40 - 1), (b"xyz", 1)],
+    "counts beyond what a double can tell": [(b"ab", 2**57 + 1), (b"cd", 2**57 + 2), (b"ef", 2**57)],
+    "a sum of 2^63 - 1": [(b"ab", 2**61), (b"abc", 2**61), (b"bc", 2**61 - 1)],
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("overlaps", ["all", "disjoint"])
+def test_hostile_words(name, overlaps):
+    """Whatever they are, the events are the reference's."""
+    wanted = learn(HOSTILE[name], 40, overlaps=overlaps)
+    for way in ({}, {"batch": "1"}, {"force_scan": True, "block_places": 20}, {"learner": "tables"}, TINY_TABLES):
+        assert run(HOSTILE[name], 40, overlaps=overlaps, **way)[0] == wanted, way
 
 
 def test_a_scan_where_all_pairs_tie_is_one_stage():
@@ -125,21 +159,18 @@ def test_a_scan_where_all_pairs_tie_is_one_stage():
 
 
 def test_every_way_of_working_gives_one_result_on_text():
-    """Six ways to learn 1 200 merges from 3 000 words: refills, spills, a switch, and a scan that takes a few dozen
-    sweeps for a thousand merges. A budget below what the words need makes the engine learn from disk, until merges have
-    made room."""
+    """1 200 merges of 3 000 words: refills, spills, and a scan that takes a few dozen sweeps for a thousand merges. A
+    budget below what the words need makes the engine learn from disk, until merges have made room."""
     words = text_words(0, 3000)
     want, batches = run(words, 1200)
     assert want[:60] == learn(words, 60)
+    assert want[:60] == run(words, 60, force_scan=True, counter_rows=60)[0]  # a part of the pairs is too large, too
     assert len(batches) < 400
-    places = batches[0].record.places
     ways = {
-        "one": {"batch": "1"},
         "small": {"hot_pairs": 60, "floor_ratio": 2},
         "scan": {"force_scan": True, "block_places": 5000, "threads": 2},
         "spill": {"force_scan": True, "block_places": 3000, "counter_rows": 500, "hot_pairs": 150},
-        "switch": {"force_scan": True, "block_places": 4000, "index_below": 12000},
-        "limit": {"memory_bytes": 12 * places},
+        "limit": {"memory_bytes": 12 * batches[0].record.places},
     }
     records = {}
     for name, options in ways.items():
@@ -148,30 +179,31 @@ def test_every_way_of_working_gives_one_result_on_text():
         records[name] = [batch.record for batch in batches]
     assert sum(r.refills for r in records["small"]) >= 3
     assert sum(r.spills for r in records["spill"]) >= 3
-    for name in ("switch", "limit"):
-        assert (records[name][0].mode, records[name][-1].mode) == ("scan", "index")
-        assert sum(a.mode != b.mode for a, b in pairwise(records[name])) == 1
+    modes = [r.mode for r in records["limit"]]
+    assert modes == sorted(modes, reverse=True) != ["scan"] * len(modes)
     assert {r.mode for r in records["scan"]} == {"scan"}
     assert sum(r.refills for r in records["scan"]) < 60
 
 
 def test_paper_batches_equal_the_published_rule():
     """--batch paper gives BatchBPE's merges and counts (ties by ids), with caps, under both ways of counting, in memory
-    and in tables."""
+    and in tables; also when it goes on, though its rounds depend on how many tokens are wanted in the end."""
     for seed in seeds(60):
         rng = random.Random(seed)
-        words = hard_words(rng)
-        cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
-        overlaps = rng.choice(["all", "disjoint"])
-        way = rng.choice([{"hot_pairs": 8}, {"learner": "tables"}, TINY_TABLES])
-        events, _ = run(words, 40, batch="paper", cap_divisor=cap, max_batch=most, overlaps=overlaps, **way)
-        counts = Counter()
+        words, counts = hard_words(rng), Counter()
         for word, n in words:
             counts[word] += n
-        slow = oracles.train_batches(
-            counts, BYTES, 256 + 40, ties="ids", overlaps=overlaps, cap_divisor=cap, max_batch_size=most or 0
-        )
-        assert events == [(*event.pair, event.id, event.n) for event in slow.events], f"seed {seed}"
+        cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
+        rule = {"overlaps": rng.choice(["all", "disjoint"]), "cap_divisor": cap}
+        how = {**rule, **rng.choice([{"hot_pairs": 8}, {"learner": "tables"}, TINY_TABLES]), "max_batch": most}
+        events, batches = run(words, 40, batch="paper", **how)
+        slow = oracles.train_batches(counts, BYTES, 256 + 40, ties="ids", max_batch_size=most or 0, **rule)
+        assert events == as_merges(slow.events), f"seed {seed}"
+        done = told(batches[: len(batches) // 2])
+        engine = new_engine(engine_words(words), BASE, engine_options(batch="paper", **how))
+        engine.relearn(done, wanted=40)
+        assert as_merges(done) + events_of(list(engine.batches(40 - len(done)))) == events
+        engine.close()
 
 
 def test_vetoes_are_the_same_in_every_batch_mode():
@@ -190,6 +222,16 @@ def test_vetoes_are_the_same_in_every_batch_mode():
             assert vetoes[0][0] == (*first[0][:2], first[0][3])
 
 
+def peak_of(make: Callable[[], Any]) -> tuple[Any, int]:
+    """What it makes, and the most memory that Python and numpy took for it."""
+    tracemalloc.start()
+    try:
+        made = make()
+        return made, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("force_scan", [False, True])
 def test_going_on_from_a_snapshot_holds_no_copy_of_it(tmp_path, force_scan):
     """A snapshot of many words goes slice by slice into memory or to disk: in Python a slice's worth is held."""
@@ -199,50 +241,51 @@ def test_going_on_from_a_snapshot_holds_no_copy_of_it(tmp_path, force_scan):
     engine = new_engine(words, BASE, engine_options(force_scan=True, block_places=60_000))
     files = WordFiles.write(tmp_path / "snap", engine.words())
     engine.close()
-    written = sum(path.stat().st_size for path in files.paths)
     options = engine_options(force_scan=force_scan, block_places=60_000)
-    tracemalloc.start()
-    try:
-        new_engine(files.open(), BASE, options).close()
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < written / 4
+    _, peak = peak_of(lambda: new_engine(files.open(), BASE, options).close())
+    assert peak < sum(path.stat().st_size for path in files.paths) / 4
+
+
+def test_a_word_of_millions_of_letters_takes_few_bytes_for_each(monkeypatch):
+    """As a column (4 bytes a place), and where a rule is asked which of its pairs may merge (1 byte)."""
+    monkeypatch.setattr(scan, "_PLACES", 1 << 14)
+    size = 200_000
+    word = np.random.default_rng(1).integers(0, 50, size).astype(np.uint16)
+    (made, _), peak = peak_of(lambda: column.write_column(word, np.array([0, size]), np.array([2])))
+    assert made.tolist() == [-1, *word.tolist(), -1]
+    assert peak < 8 * size
+    links = scan.Links(*np.zeros((3, 0), np.int64), 0, [], lambda left, right: left % 7 < right % 5)
+    refused, peak = peak_of(lambda: links.refused(made))
+    assert refused.tolist() == [a >= 0 and b >= 0 and not a % 7 < b % 5 for a, b in pairwise(made.tolist())] + [False]
+    assert peak < 8 * size
 
 
 def test_going_on_behind_known_events(tmp_path):
     """Learned again up to any event, in memory, on disk or in tables, the words are what they were, and the rest is the
-    same; from their snapshot, too."""
+    same; from their snapshot, too. With deletions: up to any pass."""
+    deleted = 0
     for seed in seeds(160):
         rng = random.Random(seed)
         words = hard_words(rng)
         how: dict[str, Any] = {"ties": rng.choice(["ids", "bytes"]), "overlaps": rng.choice(["all", "disjoint"])}
         how["blocked"] = frozenset({b"ab"})
-        want, batches = run(words, 40, **how)
-        cut = rng.randint(0, len(want))
+        if seed % 3 == 0:
+            how["deletions"] = rule_of(rng.choice(TAUS), *rng.choice(RULES))
+        _, batches = run(words, 40, **how)
+        want = told(batches)
+        cut = len(told(batches[: rng.randint(0, len(batches))])) if seed % 3 == 0 else rng.randint(0, len(want))
         how |= TINY_TABLES if seed % 4 == 1 else {"hot_pairs": 4, "force_scan": seed % 4 == 0}
         options = engine_options(**how, candidates=rng.choice([3, 2048]))
         vetoed = [veto for batch in batches for veto in batch.vetoed] if cut == len(want) else []
         engine = new_engine(engine_words(words), BASE, options, vetoed=vetoed)
-        engine.relearn(as_events(want[:cut]))
+        engine.relearn(want[:cut])
         assert wrong_pairs(engine) == []
-        if not vetoed:
-            again = gone_on_with(engine, tmp_path / str(seed), as_events(want[:cut]), **how)
-            assert events_of(list(again.batches(40 - cut))) == want[cut:], f"seed {seed}"
-            again.close()
-        assert events_of(list(engine.batches(40 - cut))) == want[cut:], f"seed {seed}"
-        engine.close()
-
-
-def test_going_on_with_rounds():
-    """The rounds of BatchBPE depend on how many tokens are wanted in the end."""
-    for seed in seeds(20):
-        words = hard_words(random.Random(seed))
-        want, batches = run(words, 40, batch="paper")
-        done = events_of(batches[: len(batches) // 2])
-        engine = new_engine(engine_words(words), BASE, engine_options(batch="paper"))
-        engine.relearn(as_events(done), wanted=40)
-        assert done + events_of(list(engine.batches(40 - len(done)))) == want
+        going_on = [engine] if vetoed else [gone_on_with(engine, tmp_path / str(seed), want[:cut], **how), engine]
+        for one in going_on:
+            assert told(one.batches(40 - one.learned)) == want[cut:], f"seed {seed}"
+            one.close()
+        deleted += any(event.op is Op.DELETE for event in want[:cut])
+    assert deleted > share(20)
 
 
 @pytest.mark.parametrize("learner", ["core", "tables"])
@@ -257,6 +300,11 @@ def test_events_of_other_words_or_of_another_rule_are_noticed(learner):
         with pytest.raises(ReplayMismatch, match=r"in place of .*: these events come from other words"):
             engine.relearn(as_events(known))
         engine.close()
+    deletions = engine_options(learner=learner, deletions=rule_of("0.6", "bytes", "before"))
+    events = told(new_engine(engine_words(words), BASE, deletions).batches(100))
+    gone = [at for at, event in enumerate(events) if event.op is Op.DELETE][3]
+    with pytest.raises(ReplayMismatch, match=r"it learned .*delete.* in place of"):
+        new_engine(engine_words(words), BASE, deletions).relearn(events[:gone] + events[gone + 1 :])
     engine = new_engine(engine_words([(b"ab", 3)]), BASE, engine_options(learner=learner))
     with pytest.raises(ReplayMismatch, match="it learned nothing in place of"):
         engine.relearn(as_events([(97, 98, 256, 3), (256, 97, 257, 1)]))
@@ -279,13 +327,6 @@ def test_a_merge_onto_a_living_token_takes_its_id():
         assert engine.state.next_id == 6
 
 
-def test_nothing_to_learn_is_not_an_error():
-    """No words, words of one symbol, and words without weight end at once."""
-    for words in ([], [(b"a", 5)], [(b"", 1), (b"b", 2)]):
-        for options in ({}, {"force_scan": True}, {"batch": "1"}):
-            assert run(words, 10, **options)[0] == []
-
-
 def test_tokens_of_a_large_word_are_counted_some_places_at_a_time(monkeypatch):
     """Three places at a time, or as many as there are; words of no token, of one, of many."""
     monkeypatch.setattr(column, "_PLACES", 3)
@@ -293,13 +334,3 @@ def test_tokens_of_a_large_word_are_counted_some_places_at_a_time(monkeypatch):
     for whole, wanted in ((True, ([15, 14, 11], [9, 0, 0])), (False, ([6, 14, 11], [0, 0, 0]))):
         found = column.count_tokens([(*words, np.array([2, 5, 9, 3]))], 3, whole=whole)
         assert [counts.tolist() for counts in found] == list(wanted)
-
-
-def test_sums_just_below_64_bits_are_exact():
-    """Counts that add up to 2^63 - 1 are learned exactly."""
-    big = 2**61
-    words = [(b"ab", big), (b"abc", big), (b"bc", big - 1)]  # pairs: 4 * 2^61 - 1 = 2^63 - 1
-    for overlaps in ("all", "disjoint"):
-        events, _ = run(words, 5, overlaps=overlaps)
-        assert events == learn(words, 5, overlaps=overlaps)
-        assert events[0] == (97, 98, 256, 2**62)

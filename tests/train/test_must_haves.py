@@ -51,7 +51,6 @@ def test_a_training_goes_on_and_grows(run, tmp_path):
         assert resume(run, name=name).sha256 == whole.sha256
     train(run, name="small", vocab_size=330, **options)
     assert train(run, name="small", vocab_size=400).sha256 == whole.sha256
-    assert train(run, name="like", as_model=whole.log, resources=SMALL).sha256 == whole.sha256
     cli("train", run, "--name", "filed", "--config", run / "whole.train.toml", "--memory", "400MB")
     assert log_of(run, "filed").events == log_of(run, "whole").events
     assert check(run, resources=SMALL) == []
@@ -96,22 +95,19 @@ def test_what_cannot_be_is_refused(tmp_path, must, options, told):
     assert not list((tmp_path / "run").glob("*events*"))
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
+def test_a_file_is_refused_by_its_line(tmp_path, monkeypatch):
+    """Without the hint that is for a file which is missing."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("the text")
+    for content, told in (
         (b"a\xff\n", "--must bad.txt: it is not UTF-8. Nothing was changed."),
         (b"a\nb\n\nc\n", "--must bad.txt line 3: a text has at least one character. Nothing was changed."),
         (b"a\ntwo words\n", "--must bad.txt line 2: two␠words: the text is cut, or changed, into two and ␠words"),
-    ],
-)
-def test_a_file_is_refused_by_its_line(tmp_path, monkeypatch, content, told):
-    """Without the hint that is for a file which is missing."""
-    monkeypatch.chdir(tmp_path)
-    Path("bad.txt").write_bytes(content)
-    Path("a.txt").write_text("the text")
-    with pytest.raises(UsageError, match=re.escape(told)) as refused:
-        train("run", "a.txt", resources=SMALL, must=["x", "bad.txt"], vocab_size=300)
-    assert "What ends in .txt" not in str(refused.value)
+    ):
+        Path("bad.txt").write_bytes(content)
+        with pytest.raises(UsageError, match=re.escape(told)) as refused:
+            train("run", "a.txt", resources=SMALL, must=["x", "bad.txt"], vocab_size=300)
+        assert "What ends in .txt" not in str(refused.value)
 
 
 def test_a_must_have_of_a_token_that_may_not_grow_is_refused(tmp_path):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-import tracemalloc
 from itertools import pairwise
 
 import numpy as np
 
 from streambpe.core.learner import Learner, Rule
 from streambpe.model.replay import merge
-from streambpe.train.engine import scan as scan_module
 from streambpe.train.engine.column import read_column, write_column
 from streambpe.train.engine.scan import Links, ScanColumn
 from tests.sequential import count_pairs, engine_words, hard_words
@@ -35,32 +33,6 @@ def columns(words, tmp_path, block=12):
         stop = min(len(words), at + max(1, block // 6))
         scan.append(*write_column(flat.symbols, flat.offsets[at : stop + 1], flat.weights[at:stop]))
     return in_memory(flat.symbols, flat.offsets, flat.weights), scan
-
-
-def peak_of(make) -> tuple[object, int]:
-    """What it makes, and the most memory that numpy took for it."""
-    tracemalloc.start()
-    try:
-        made = make()
-        return made, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def test_training_on_a_word_of_millions_of_letters_takes_few_bytes_for_each(monkeypatch):
-    """As a column (4 bytes a place), and where a rule is asked which of its pairs may merge (1 byte)."""
-    monkeypatch.setattr(scan_module, "_PLACES", 1 << 14)
-    size = 200_000
-    word = np.random.default_rng(1).integers(0, 50, size).astype(np.uint16)
-    (column, weights), peak = peak_of(lambda: write_column(word, np.array([0, size]), np.array([2])))
-    assert column.tolist() == [-1, *word.tolist(), -1]
-    assert weights.tolist() == [2]
-    assert peak < 8 * size
-    links = Links(*np.zeros((2, 0), np.int64), 0, [], lambda left, right: left % 7 < right % 5)
-    refused, peak = peak_of(lambda: links.refused(column))
-    pairs = zip([-1, *word.tolist()], [*word.tolist(), -1], strict=True)
-    assert refused.tolist() == [a >= 0 and b >= 0 and not a % 7 < b % 5 for a, b in pairs] + [False]
-    assert peak < 8 * size
 
 
 def words_of(parts):

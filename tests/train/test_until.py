@@ -20,12 +20,9 @@ from tests.tiers import long
 
 OPTIONS = {
     "plain": {},
-    "specials": {"special": ("<s>", "</s>"), "reserve": 3, "specials_first": True},
     "beside": {"special": ("<s>",), "reserve": 2, "count_specials": False, "alphabet": "bytes"},
-    "stops": {"stop_list": 5, "freq_cutoff": 2, "max_token_length": 6, "ties": "bytes", "overlaps": "disjoint"},
     "characters": {"encoding": "chars", "coverage": "0.99", "whole_characters": False},
     "whole": {"whole_characters": True, "normalize": "nfc", "weight": {"a": "2"}},
-    "rare": {"min_frequency": 30},
     "balance": {"balance": True},
     "sample": {"sample": "1/3", "lines": True},
 }
@@ -58,7 +55,7 @@ def test_it_is_the_smallest_training_that_reaches_it(kind, corpus, tmp_path):
     if not OPTIONS[kind].get("count_specials", True):
         beside = len(log.header.specials) + log.header.reserved
     least = whole.size - len({event.id for event in log.events})
-    for at in [least, (least + whole.size) // 2, whole.size][kind == "beside" :]:
+    for at in [(least + whole.size) // 2] if kind == "beside" else [least, (least + whole.size) // 2, whole.size]:
         target = int(bytes_per_token(corpus, log, at, lines) * 1000) / 1000
         text = str(corpus / "held-out.txt")
         found = train(
@@ -113,30 +110,3 @@ def test_what_is_not_reached_is_told(corpus, tmp_path):
     told = cli("train", tmp_path / "run", corpus / "a.txt", "-s", 300, *text, "--json").stdout
     assert json.loads(told)["size"] == 300
     assert "--until-bytes-per-token 9 is not reached with 300 ids: the text has 1." in json.loads(told)["warnings"][0]
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--until-bytes-per-token", 4], "belong together"),
-        (["--text", "TEXT"], "belong together"),
-        *(
-            (
-                ["--until-bytes-per-token", x, "--text", "TEXT"],
-                f"{x}: give a decimal number above 0 and at most 1000000",
-            )
-            for x in ("x", "-1", "0", "1/0", "5/2", "1e400", "1e999999999", "nan", "1.0000001")
-        ),
-        (["--until-bytes-per-token", 4, "--text", "TEXT", "--tau", "0.9"], "with --tau a smaller"),
-        (["--until-bytes-per-token", 4, "--text", "TEXT", "--superwords", "uw"], "with --superwords uw a smaller"),
-        (["--until-bytes-per-token", 4, "--text", "TEXT", "--batch", "paper"], "with --batch paper a smaller"),
-        (["--until-bytes-per-token", 4, "--text", "nowhere.txt"], "nowhere.txt"),
-    ],
-)
-def test_what_is_refused(options, told, corpus, tmp_path):
-    """Before anything is written."""
-    options = [corpus / "held-out.txt" if option == "TEXT" else option for option in options]
-    done = cli("train", tmp_path / "run", corpus / "a.txt", "-s", 300, *options, expect=None)
-    assert done.returncode
-    assert told in done.stderr
-    assert not (tmp_path / "run").exists()

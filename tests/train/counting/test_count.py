@@ -34,16 +34,16 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.train.commands import train
-from streambpe.train.counting import sizes, worker
+from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
-from tests.runs import StopAfter, rows, small_blocks
+from tests.runs import ROOT, StopAfter, cli, killed_at, rows, small_blocks
 from tests.samples import written
 from tests.sources.test_sources import expected_documents, write
+from tests.train.test_resume import wait_until
 
 SMALL = Resources(256 << 20, 2)
-ROOT = Path(__file__).parents[3]
 
 
 def table_of(run: Path) -> dict[str, int]:
@@ -95,27 +95,6 @@ def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, options):
     assert check(tmp_path / "run", sources=True, resources=SMALL) == []
 
 
-@pytest.mark.long
-def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
-    """Any order of sources, threads, memory, block size, sequences or not: one digest, one table."""
-    paths, documents = corpus(tmp_path / "in")
-    names = [str(p) for p in paths]
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
-    digests, rng = set(), random.Random(5)
-    for i in range(8):
-        rng.shuffle(names)
-        monkeypatch.setattr(sizes, "MOST_BLOCK", rng.choice([300, 1000, 5000, 1 << 20]))
-        monkeypatch.setattr(sizes, "LEAST_BLOCK", 1)
-        resources = Resources(rng.choice([256, 300, 1000]) << 20, rng.choice([1, 2, 3]))
-        run = tmp_path / f"run{i}"
-        if i % 2:  # the sources come in two calls
-            count(run, names[:3], sequences=i % 4 == 1, resources=resources)
-        result = count(run, names, sequences=i % 4 == 1, resources=resources)
-        digests.add(json.dumps(result.corpus, sort_keys=True))
-        assert table_of(run) == tallies(documents)
-    assert len(digests) == 1
-
-
 def test_changed_content_is_refused_and_a_touched_file_is_not(tmp_path):
     """Other bytes under a counted name are refused, also of the same size; a new time stamp alone is nothing."""
     path = write(tmp_path / "a.txt", ["the cat sat"], "txt")
@@ -150,24 +129,30 @@ def test_a_source_keeps_its_format_and_field(tmp_path):
         count(run, [f"{path}:body"], resources=SMALL)
 
 
-# Bad input
+# Ended before the end
 
 
-def test_an_error_keeps_what_was_counted_and_going_on_is_exact(tmp_path, tiny_blocks):
-    """A damaged source ends the count with its name; mended, the same command gives the unbroken result."""
+@pytest.mark.parametrize("ends", ["error", "stop", "late stop"])
+def test_what_was_counted_before_the_end_is_kept_and_going_on_is_exact(tmp_path, tiny_blocks, ends):
+    """A damaged source ends the count with its name, a stop with how to go on; the same command, the source mended,
+    gives the unbroken result."""
     paths, documents = corpus(tmp_path / "in")
-    bad = paths[3]
-    whole = bad.read_bytes()
-    bad.write_bytes(b"this is no gzip file")
-    names = [str(p) for p in paths]
-    for _ in range(2):
-        with pytest.raises(SourceError, match=bad.name):
-            count(tmp_path / "run", names, resources=SMALL)
-    kept = {s.path for p in list_parts(Run(tmp_path / "run")) for s in p.spans}
-    assert kept >= {str(p.resolve()) for p in sorted(paths) if p < bad}
+    run, names, bad, whole = tmp_path / "run", [str(p) for p in paths], paths[3], paths[3].read_bytes()
+    if ends == "error":
+        bad.write_bytes(b"this is no gzip file")
+        for _ in range(2):
+            with pytest.raises(SourceError, match=bad.name):
+                count(run, names, resources=SMALL)
+    else:
+        with pytest.raises(Stopped, match="streambpe resume"):
+            count(run, names, resources=SMALL, stop=StopAfter(6 if ends == "stop" else 12))
+    assert 0 < sum(part.total for part in list_parts(Run(run))) < sum(tallies(documents).values())
     bad.write_bytes(whole)
-    count(tmp_path / "run", names, resources=SMALL)
-    assert table_of(tmp_path / "run") == tallies(documents)
+    count(run, names, resources=SMALL)
+    assert table_of(run) == tallies(documents)
+
+
+# Bad input
 
 
 def test_a_corpus_without_text_is_refused(tmp_path):
@@ -205,15 +190,23 @@ def test_a_chunk_of_fifty_megabytes_is_counted_or_refused(tmp_path):
 # Iterators
 
 
-@pytest.mark.long
 def test_iterators_go_on_behind_what_was_counted(tmp_path, tiny_blocks):
-    """Called again with the same documents nothing is added; with more, the new ones; with others, it is refused."""
+    """Called again with the same documents nothing is added; with more, the new ones; with others, it is refused. An
+    exception of the user's own comes through."""
     texts = [f"document {i} of some words " * 5 for i in range(100)]
     run = tmp_path / "run"
-    for stop, counted in ((40, 40), (40, 40), (40, 40), (100, 100), (100, 100)):
+
+    def failing():
+        yield from texts[:70]
+        raise OSError("the network is gone")
+
+    for attempt, stop in enumerate((40, 40, 100, 100)):
+        if attempt == 2:
+            with pytest.raises(OSError, match="network"):
+                count_from_iterator(run, failing(), resources=SMALL)
         result = count_from_iterator(run, texts[:stop], resources=SMALL)
-        assert result.corpus["documents"] == counted
-        assert table_of(run) == tallies(texts[:counted])
+        assert result.corpus["documents"] == stop
+        assert table_of(run) == tallies(texts[:stop])
     with pytest.raises(SourceChanged, match="has changed"):
         count_from_iterator(run, ["other", *texts[1:]], resources=SMALL)
     with pytest.raises(SourceError, match="gave 10 documents"):
@@ -222,60 +215,26 @@ def test_iterators_go_on_behind_what_was_counted(tmp_path, tiny_blocks):
     assert table_of(run) == tallies([*texts, "other"])
 
 
-def test_an_iterator_that_fails_keeps_what_it_gave(tmp_path, tiny_blocks):
-    """An exception of the user's own comes through, and a second attempt goes on."""
-    texts = [f"document {i} " * 50 for i in range(30)]
-
-    def failing():
-        yield from texts[:20]
-        raise OSError("the network is gone")
-
-    with pytest.raises(OSError, match="network"):
-        count_from_iterator(tmp_path / "run", failing(), resources=SMALL)
-    assert count_from_iterator(tmp_path / "run", texts, resources=SMALL).corpus["documents"] == 30
-    assert table_of(tmp_path / "run") == tallies(texts)
-
-
 # Count tables, export, merge
 
 
-@pytest.fixture
-def small_table_parts(monkeypatch):
-    """A part for every piece of a count table that is read."""
+@pytest.mark.long
+def test_a_count_table_becomes_parts_of_a_bounded_size(tmp_path, monkeypatch):
+    """Each covers rows of its own; only the last says that the table ends with it. After a kill between two of them, or
+    when one is lost, just the missing rows are counted. Every seventh chunk stands in each of them."""
     of = sizes.Sizes.of
     monkeypatch.setattr(sizes.Sizes, "of", lambda resources: structs.replace(of(resources), rows=1))
-
-
-def _large_table(path: Path) -> dict[str, int]:
-    """40 000 rows, three pieces; every seventh chunk stands in each of them."""
+    run, expected = Run(tmp_path / "run"), Counter[str]()
     rows = [(f"w{i % 10_000 if i % 7 == 0 else i}", i % 5) for i in range(40_000)]
-    path.write_text("chunk,count\n" + "".join(f"{chunk},{n}\n" for chunk, n in rows))
-    summed: Counter[str] = Counter()
+    table = written(tmp_path / "a.csv", "chunk,count\n" + "".join(f"{chunk},{n}\n" for chunk, n in rows))
     for chunk, n in rows:
-        summed[chunk] += n
-    return {chunk: n for chunk, n in summed.items() if n}
-
-
-@pytest.mark.long
-def test_a_count_table_becomes_parts_of_a_bounded_size(tmp_path, small_table_parts, monkeypatch):
-    """Each covers rows of its own; only the last says that the table ends with it. After a stop between two of them, or
-    when one is lost, just the missing rows are counted."""
-    run, sources = Run(tmp_path / "run"), [str(tmp_path / "a.csv")]
-    expected = _large_table(tmp_path / "a.csv")
-    passed = iter(range(10))
-
-    def stop_at_the_second(place: str) -> None:
-        if place == "part-committed" and next(passed) == 1:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("streambpe.store.parts.failpoint", stop_at_the_second)
-        with pytest.raises(Stopped):
-            count(run.path, sources, counts=True, resources=SMALL)
+        expected[chunk] += n
+    with killed_at("part-committed:2"):
+        count(run.path, [str(table)], counts=True, resources=SMALL)
     assert len(list_parts(run)) == 2
     for _ in range(2):
-        count(run.path, sources, counts=True, resources=SMALL)
-        assert table_of(run.path) == expected
+        count(run.path, [str(table)], counts=True, resources=SMALL)
+        assert table_of(run.path) == +expected
         assert check(run.path) == []
         spans = sorted((s.start_at, s.stop_at, s.state) for s in list_parts(run).spans)
         assert spans == [(0, 16_384, "part"), (16_384, 32_768, "part"), (32_768, 40_000, "last")]
@@ -384,47 +343,24 @@ def test_runs_that_do_not_add_up_are_refused(tmp_path):
         merge_counts(tmp_path / "new", [tmp_path / "missing"], resources=SMALL)
 
 
-# Stops
-
-
-def test_stop_commits_and_going_on_gives_the_same(tmp_path, tiny_blocks):
-    """Stopped anywhere, the same call goes on to the same table."""
-    paths, documents = corpus(tmp_path / "in")
-    names = [str(p) for p in paths]
-    for after in (6, 12):
-        run = tmp_path / f"run{after}"
-        with pytest.raises(Stopped, match="streambpe resume"):
-            count(run, names, resources=SMALL, stop=StopAfter(after))
-        kept = sum(part.total for part in list_parts(Run(run)))
-        assert 0 < kept < sum(tallies(documents).values())
-        count(run, names, resources=SMALL)
-        assert table_of(run) == tallies(documents)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_with_their_code_and_the_command(tmp_path, number, code):
     """Ctrl-C and SIGTERM commit, print how to go on, exit 130 and 143; going on gives the unbroken digest."""
-    text = "".join(f"line {i} of the stream\n" for i in range(60_000))
-    command = [sys.executable, "-m", "streambpe", "count", str(tmp_path / "run"), "-", "--memory", "300MB"]
-    command += ["--progress", "none", "--lines"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as child:
+    run, text = tmp_path / "run", "".join(f"line {i} of the stream\n" for i in range(60_000))
+    given = ["count", run, "-", "--memory", "300MB", "--progress", "none", "--lines"]
+    command = [sys.executable, "-m", "streambpe", *map(str, given)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as child:
         assert child.stdin is not None
-        child.stdin.write(text[: len(text) // 2].encode())
+        child.stdin.write(text[: len(text) // 2])
         child.stdin.flush()
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "run/status.json").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until((run / "status.json").exists)
         child.send_signal(number)
         time.sleep(0.3)
-        child.stdin.close()
-        assert child.stderr is not None
-        message = child.stderr.read().decode()
-        assert child.wait() == code, message
-    assert f"streambpe count {tmp_path / 'run'}" in message
+        _, message = child.communicate(timeout=60)
+    assert child.returncode == code, message
+    assert f"streambpe count {run}" in message
     assert "Traceback" not in message
-    done = subprocess.run(command, input=text.encode(), stderr=subprocess.PIPE, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
-    source = str(written(tmp_path / "a.txt", text))
-    unbroken = count(tmp_path / "unbroken", [source], lines=True, resources=SMALL).corpus
-    assert json.loads(Run(tmp_path / "run").facts()["corpus"]) == unbroken
+    cli(*given, input=text)
+    unbroken = count(tmp_path / "unbroken", [str(written(tmp_path / "a.txt", text))], lines=True, resources=SMALL)
+    assert json.loads(Run(run).facts()["corpus"]) == unbroken.corpus

@@ -12,17 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
-from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.runners.runner import Attempt
-from streambpe.sources.source import Source
-from streambpe.sources.stretches import Stretch
 from streambpe.store.documents import documents_digest
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -30,7 +26,7 @@ from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting import committer, spread, tasks
 from streambpe.train.counting.count import count, count_from_iterator
-from streambpe.train.counting.tasks import CountShared, CountTask, count_stretches
+from streambpe.train.counting.tasks import CountTask, count_stretches
 from tests.driver import RESOURCES
 from tests.hostile import random_text
 from tests.runners.tasks import Dying, InsteadOfRay, die_at, instead_of_ray
@@ -38,26 +34,22 @@ from tests.runs import Driver, StopAfter, small_blocks
 from tests.samples import sample_text, written
 from tests.tiers import long
 from tests.train.counting.counted import THREADS, Tables, counted, write_lines
+from tests.train.counting.test_count import corpus as every_kind
 
 OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
 LEFT_TO_REGEX = OWN + r"|\b\W"
 GPT4O = find_pattern("gpt4o")
 ON_RAY = replace(THREADS, engine="ray")
+GROUPS = ["rows=**/d.parquet", "small=small"]
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source of every kind."""
+    """Sources of every kind, and three that are cut."""
     folder = tmp_path_factory.mktemp("corpus")
     texts = write_lines(folder)
-    lines = (folder / "a.jsonl").read_text(encoding="utf-8")
-    (folder / "c.jsonl.gz").write_bytes(gzip.compress(lines[: len(lines) // 3].rpartition("\n")[0].encode()))
     pq.write_table(pa.table({"text": texts}), folder / "d.parquet", row_group_size=len(texts) // 7)
-    (folder / "e.csv").write_text(
-        "id,text\n" + "".join(f'{i},"{t}"\n' for i, t in enumerate(texts[:300]) if '"' not in t)
-    )
-    for i in range(5):
-        (folder / f"small-{i}.txt").write_text(f"small file number {i}", encoding="utf-8")
+    every_kind(folder / "small")
     return folder
 
 
@@ -70,14 +62,7 @@ def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """What threads count."""
-    return counted(tmp_path_factory.mktemp("threads"), corpus, THREADS)
-
-
-@pytest.mark.long
-def test_with_documents_a_pattern_of_ones_own_and_groups(tmp_path: Path, corpus: Path) -> None:
-    options = {"pattern": OWN, "sequences": True, "group": ["small=**/small-*", "rows=**/*.parquet"]}
-    ones = counted(tmp_path / "threads", corpus, THREADS, **options)
-    assert counted(tmp_path / "tasks", corpus, ON_RAY, **options) == ones
+    return counted(tmp_path_factory.mktemp("threads"), corpus, THREADS, group=GROUPS)
 
 
 @pytest.mark.parametrize("sequences", [long(False), True])
@@ -86,7 +71,7 @@ def test_tasks_in_threads_with_many_parts_each(
 ) -> None:
     """Small blocks, and a commit after each."""
     small_blocks(monkeypatch, 20_000, committing=True)
-    assert counted(tmp_path, corpus, ON_RAY, sequences=sequences) == expected
+    assert counted(tmp_path, corpus, ON_RAY, sequences=sequences, group=GROUPS) == expected
 
 
 @pytest.mark.long
@@ -96,7 +81,7 @@ def test_a_worker_is_lost_in_every_task(
 ) -> None:
     instead_of_ray(monkeypatch, Dying)
     die_at(monkeypatch, f"attempt-0-{place}", tasks, committer)
-    assert counted(tmp_path, corpus, ON_RAY, sequences=sequences) == expected
+    assert counted(tmp_path, corpus, ON_RAY, sequences=sequences, group=GROUPS) == expected
 
 
 @pytest.mark.long
@@ -135,41 +120,13 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
     assert counted(tmp_path / "tasks", source, ON_RAY, **options) == ones
 
 
-@pytest.mark.long
-def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
-    small_blocks(monkeypatch, 50_000, committing=True)
-    source = Source(str(corpus / "a.jsonl"), "jsonl", bytes=(corpus / "a.jsonl").stat().st_size)
-    run = Run(tmp_path / "run")
-    run.counts.mkdir(parents=True)
-    run.change_identity()
-    ones = count(tmp_path / "threads", [source], resources=THREADS)
-    shared = CountShared(run.path, CountConfig())
-    task = CountTask((Stretch(source),), 7)
-    asked = iter([False] * 5)
-    count_stretches(task, Attempt(0, 100 << 20, shared, lambda: next(asked, True), lambda done: None))
-    first = list_parts(run).spans
-    assert len(first) > 1
-    assert "last" not in first.values("state")
-    count_stretches(task, Attempt(1, 100 << 20, shared, lambda: False, lambda done: None))
-    spans = list_parts(run).spans
-    assert len(set(spans.stretches())) == len(spans) > len(first), "nothing twice"
-    assert sum(part.total for part in list_parts(run)) == ones.corpus["chunks"]
-
-
-@pytest.mark.long
-def test_a_stop_is_kept_and_gone_on_from(
-    tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It comes when the first task is done, and others are not begun."""
-    stop = threading.Event()
-    others = set(psutil.Process().children(recursive=True))  # of other tests' fixtures
-    with monkeypatch.context() as patched:
-        patched.setattr(spread, "failpoint", lambda place: stop.set())
-        with pytest.raises(Stopped, match="kept"):
-            counted(tmp_path, corpus, ON_RAY, stop=stop)
-    assert not set(psutil.Process().children(recursive=True)) - others
-    assert list_parts(Run(tmp_path))
-    assert counted(tmp_path, corpus, ON_RAY) == expected
+def test_a_stop_is_kept_and_gone_on_from(tmp_path: Path, corpus: Path) -> None:
+    """Progress is neither lost nor told twice."""
+    source = corpus / "a.jsonl"
+    with pytest.raises(Stopped, match="kept"):
+        counted(tmp_path / "tasks", source, ON_RAY, stop=StopAfter(10))
+    assert list_parts(Run(tmp_path / "tasks"))
+    assert counted(tmp_path / "tasks", source, ON_RAY) == counted(tmp_path / "threads", source, THREADS)
 
 
 @pytest.mark.long
@@ -187,36 +144,25 @@ def test_a_document_too_large_for_a_worker_is_counted_here(tmp_path: Path) -> No
     [
         ("bad.jsonl", b'{"text": "good"}\n' * 9000 + b'{"text": 7}\n' + b'{"text": "good"}\n' * 9000),
         ("none.jsonl", b"\x00\x01\xff\xfe" * 100_000),
-        ("none.parquet", b"this is no Parquet file"),
         ("short.jsonl.gz", gzip.compress(b"".join(b'{"text": "%d"}\n' % (i * i) for i in range(9000)))[:-500]),
     ],
 )
 def test_an_error_is_the_one_that_threads_give(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / "good.jsonl").write_text('{"text": "good"}\n', encoding="utf-8")
     (tmp_path / name).write_bytes(data)
-    told, others = [], set(psutil.Process().children(recursive=True))  # of other tests' fixtures
+    told = []
     for resources in (THREADS, ON_RAY):
         run = tmp_path / resources.engine
         with pytest.raises(SourceError) as error:
             count(run, [str(tmp_path / "good.jsonl"), str(tmp_path / name)], resources=resources)
         told.append(str(error.value))
-        assert not set(psutil.Process().children(recursive=True)) - others
         count(run, [str(tmp_path / "good.jsonl")], resources=resources)
     assert told[0] == told[1]
 
 
 def _hostile_csv(line_end: bytes) -> bytes:
     """Records with line breaks, commas and quotes inside quotes, a huge one, empty lines, invalid bytes."""
-    odd = [
-        b"plain",
-        b'"quo""ted"',
-        b'"two\nlines"',
-        b'"three\r\n\r\nlines, and ""more"""',
-        b'""',
-        b"",
-        b"\xff\xfe",
-        "\ud55c".encode(),
-    ]
+    odd = [b"plain", b'"quo""ted"', b'"two\nlines"', b'"three\r\n\r\nlines, and ""more"""', b'""', b"", b"\xff\xfe"]
     records = [b"%d,%s" % (i, odd[i % len(odd)]) for i in range(20_000)]
     records[7_000] = b'7,"' + b"large,\n" * 30_000 + b'"'
     records[9_000:9_000] = [b"", b""]
@@ -270,15 +216,6 @@ def test_an_engine_that_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one of threads, ray"):
         count_from_iterator(tmp_path / "run", ["a text"], engine="here")  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
-
-
-def test_progress_is_told_once_whatever_is_cut(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
-    with pytest.raises(Stopped):
-        count(tmp_path, [str(corpus / "a.jsonl")], resources=ON_RAY, stop=StopAfter(10))
-    assert sum(part.total for part in list_parts(Run(tmp_path))) > 0
-    count(tmp_path, [str(corpus / name) for name in ("a.jsonl", "b.txt")], resources=ON_RAY)
-    status = Run(tmp_path).read_status()
-    assert status["done"] == status["total"] == sum((corpus / name).stat().st_size for name in ("a.jsonl", "b.txt"))
 
 
 @pytest.mark.long

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
-import shutil
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
@@ -25,11 +21,12 @@ from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
 from streambpe.train.counting.sizes import Sizes
 from streambpe.train.counting.take_back import take_back
-from tests.runs import SMALL, StopAfter, cli, cli_killed, killed_at, rows, small_blocks
+from tests.runs import SMALL, StopAfter, cli, cli_killed, rows, small_blocks
 from tests.samples import natural_text, written
-from tests.tiers import long, seeds
+from tests.tiers import seeds
+from tests.train.counting.test_count import corpus as every_kind
+from tests.train.counting.test_ordered_parts import chunks_in_order
 
-OTHERS = ("b.txt.gz", "c.jsonl", "d.csv", "e.parquet")
 ONE = Resources(400 * 10**6, 1)
 
 
@@ -37,17 +34,9 @@ ONE = Resources(400 * 10**6, 1)
 def corpus(tmp_path, monkeypatch) -> dict[str, Path]:
     """A source of each kind, of several blocks each."""
     small_blocks(monkeypatch, 2000)
-    text = {name: natural_text(i, 6000) for i, name in enumerate(("txt", "gz", "jsonl", "csv", "parquet", "other"))}
-    lines = {name: [line for line in text[name].split("\n") if line] for name in text}
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    (folder / "a.txt").write_text(text["txt"] + "\N{BYTE ORDER MARK}é" * 3)
-    (folder / "b.txt.gz").write_bytes(gzip.compress(text["gz"].encode() + b"\xff\xfe bad"))
-    (folder / "c.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines["jsonl"]))
-    (folder / "d.csv").write_text("text\n" + "".join('"' + line.replace('"', '""') + '"\n' for line in lines["csv"]))
-    pq.write_table(pa.table({"text": [*lines["parquet"], None]}), folder / "e.parquet", row_group_size=7)
-    (folder / "f.txt").write_text(text["other"])
-    return {path.name: path for path in sorted(folder.iterdir())}
+    found = {path.name: path for path in every_kind(tmp_path / "corpus")[0]}
+    found["txt.txt"].write_bytes(found["txt.txt"].read_bytes() + "\N{BYTE ORDER MARK}é".encode() + b"\xff\xfe bad")
+    return found
 
 
 def exported(run: Path) -> bytes:
@@ -58,26 +47,21 @@ def exported(run: Path) -> bytes:
     return target.read_bytes() + facts["corpus"].encode() + json.dumps(read_groups(Run(run))).encode()
 
 
-@pytest.mark.parametrize(
-    ("name", "grouped"),
-    [("a.txt", False), *(long(name, at % 2 == 0) for at, name in enumerate(OTHERS))],
-)
-def test_as_if_it_had_never_been_counted(tmp_path, corpus, name, grouped):
-    """Of every kind, in one part with others, and of a group of its own."""
-    how = {"group": ["one=*/" + name], "group_by": "folder"} if grouped else {}
-    others = [str(path) for path in corpus.values() if path.name != name]
-    count(tmp_path / "all", list(map(str, corpus.values())), resources=ONE, **how)
-    count(tmp_path / "without", others, resources=ONE, **how)
-    result = take_back(tmp_path / "all", [str(corpus[name])], resources=ONE)
-    assert result.taken_back == (str(corpus[name]),)
+def test_as_if_it_had_never_been_counted(tmp_path, corpus):
+    """In one part with others, and of a group of its own."""
+    how = {"group": ["one=*/txt.txt"], "group_by": "folder", "resources": ONE}
+    name, *others = (str(corpus[name]) for name in ("txt.txt", *corpus.keys() - {"txt.txt"}))
+    count(tmp_path / "all", [name, *others], **how)
+    count(tmp_path / "without", others, **how)
+    assert take_back(tmp_path / "all", [name], resources=ONE).taken_back == (name,)
     assert exported(tmp_path / "all") == exported(tmp_path / "without")
-    assert rows(tmp_path / "all", f"SELECT count(*) FROM sources WHERE path LIKE '%{name}'") == [(0,)]
+    assert rows(tmp_path / "all", "SELECT count(*) FROM sources WHERE path LIKE '%/txt.txt'") == [(0,)]
     (noted,) = json.loads(Run(tmp_path / "all").facts()["taken_back"])
-    assert noted["path"] == str(corpus[name])
+    assert noted["path"] == name
     assert noted["text_bytes"] > 1000
     assert check(tmp_path / "all", resources=ONE) == []
-    count(tmp_path / "all", [str(corpus[name])], resources=ONE, **how)
-    count(tmp_path / "without", [str(corpus[name])], resources=ONE, **how)
+    count(tmp_path / "all", [name], **how)
+    count(tmp_path / "without", [name], **how)
     assert exported(tmp_path / "all") == exported(tmp_path / "without")
 
 
@@ -104,51 +88,35 @@ def test_in_any_order_and_of_merged_parts(tmp_path, corpus):
 @pytest.mark.long
 def test_a_table_of_counts(tmp_path, corpus):
     """Its rows are subtracted."""
-    count(tmp_path / "other", [str(corpus["a.txt"])], resources=ONE)
+    count(tmp_path / "other", [str(corpus["txt.txt"])], resources=ONE)
     export_counts(tmp_path / "other", tmp_path / "table.parquet")
     for name in ("all", "without"):
-        count(tmp_path / name, [str(corpus["f.txt"])], resources=ONE)
+        count(tmp_path / name, [str(corpus["txt.txt.gz"])], resources=ONE)
     count(tmp_path / "all", [str(tmp_path / "table.parquet")], counts=True, resources=ONE)
     merge_counts(tmp_path / "sum", [tmp_path / "all"], resources=ONE)  # in one part with the text
     take_back(tmp_path / "sum", [str(tmp_path / "table.parquet")], resources=ONE)
     assert exported(tmp_path / "sum") == exported(tmp_path / "without")
 
 
-@pytest.mark.parametrize("superwords", [long("boundless"), long("superbpe")])
-def test_documents_leave_with_it(tmp_path, corpus, superwords):
-    """With --sequences: superwords learned afterwards are those of a run that never had it."""
-    options = {"pattern": "boundless", "sequences": True}
-    count(tmp_path / "all", list(map(str, corpus.values())), **options, resources=ONE)
-    take_back(tmp_path / "all", [str(corpus["c.jsonl"]), str(corpus["a.txt"])], resources=ONE)
-    gone = ("a.txt", "c.jsonl")
-    kept = [str(path) for path in corpus.values() if path.name not in gone]
-    count(tmp_path / "without", kept, **options, resources=ONE)
-    assert check(tmp_path / "all", resources=ONE) == []
-    learn = {"superwords": superwords, "vocab_size": 450} | ({"transition": 400} if superwords != "boundless" else {})
-    logs = [train(tmp_path / name, **learn, resources=SMALL).log.read_bytes() for name in ("all", "without")]
-    assert logs[0] == logs[1]
+KILLS = ["counted", "recorded", "committed", "removed", "noted"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "place", ["take-back-counted", "take-back-recorded", "take-back-committed", "take-back-removed", "take-back-noted"]
-)
+@pytest.mark.parametrize("place", [*(f"take-back-{place}" for place in KILLS), "boundary:5", "boundary:15"])
 def test_killed_and_given_again(tmp_path, corpus, place):
-    """The same command, or `resume` where it had begun to subtract, ends it; nothing else is counted before."""
-    run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
-    count(run, [str(kept), str(gone)], resources=ONE)
-    count(tmp_path / "without", [str(kept)], resources=ONE)
-    before = exported(run)
+    """The same command, or `resume` where it had begun to subtract, ends it; nothing else is counted before. Documents
+    too."""
+    run, gone, kept = tmp_path / "run", corpus["txt.txt"], corpus["txt.txt.gz"]
+    how = {"pattern": "boundless", "sequences": True, "resources": ONE}
+    count(tmp_path / "without", [str(kept)], **how)
     if place == "take-back-removed":  # a part of its own: counted after the other
-        run = tmp_path / "apart"
-        count(run, [str(kept)], resources=ONE)
-        count(run, [str(gone)], resources=ONE)
-
-    with killed_at(place):
-        take_back(run, [str(gone)], resources=ONE)
+        count(run, [str(kept)], **how)
+    count(run, [str(kept), str(gone)], **how)
+    before = exported(run)
+    cli_killed(place, "count", run, "--take-back", gone, "--memory", "400MB", "--threads", 1)
     if read_record(Run(run)).leaving:
         with pytest.raises(CountUnfinished, match=r"only a part of it is taken back.*--take-back"):
-            count(run, [str(corpus["c.jsonl"])], resources=ONE)
+            count(run, [str(corpus["jsonl.jsonl"])], resources=ONE)
         with pytest.raises(CountUnfinished, match="only a part of it is taken back"):
             train(run, vocab_size=300, resources=ONE)
         with pytest.raises(CountUnfinished, match=r"only a part of it is taken back.*--take-back"):
@@ -158,6 +126,7 @@ def test_killed_and_given_again(tmp_path, corpus, place):
         assert exported(run) == before or place == "take-back-removed"
         take_back(run, [str(gone)], resources=ONE)
     assert exported(run) == exported(tmp_path / "without")
+    assert chunks_in_order(run) == chunks_in_order(tmp_path / "without")
     assert check(run, resources=ONE) == []
     assert not (run / "tmp").exists()
     assert not read_record(Run(run))
@@ -167,29 +136,11 @@ def test_killed_and_given_again(tmp_path, corpus, place):
 
 
 @pytest.mark.long
-def test_killed_at_any_boundary(tmp_path, corpus):
-    """In a process of its own, before any fsync, rename or commit; documents too."""
-    kept, *gone = (str(corpus[name]) for name in ("f.txt", "a.txt", "d.csv"))
-    run, copy = tmp_path / "run", tmp_path / "copy"
-    how = {"pattern": "boundless", "sequences": True, "resources": ONE}
-    count(copy, [kept, *gone], **how)
-    count(tmp_path / "without", [kept], **how)
-    command = ["count", run, "--take-back", gone[0], "--take-back", gone[1], "--memory", "400MB"]
-    for boundary in random.Random(0).sample(range(1, 40), 4):
-        shutil.rmtree(run, ignore_errors=True)
-        shutil.copytree(copy, run)
-        cli_killed(f"boundary:{boundary}", *command, expect=None)
-        assert "taken back" in cli(*command).stderr
-        assert exported(run) == exported(tmp_path / "without"), boundary
-        assert check(run, resources=ONE) == [], boundary
-
-
-@pytest.mark.long
 def test_a_source_that_an_error_ended(tmp_path, corpus):
     """What was counted of it before the bad line leaves; the run is whole again."""
-    bad = written(tmp_path / "bad.jsonl", corpus["c.jsonl"].read_text() * 3 + "{\n")
-    count(tmp_path / "without", [str(corpus["f.txt"])], resources=ONE)
-    count(tmp_path / "run", [str(corpus["f.txt"])], resources=ONE)
+    bad = written(tmp_path / "bad.jsonl", corpus["jsonl.jsonl"].read_bytes() * 3 + b"{\n")
+    count(tmp_path / "without", [str(corpus["txt.txt.gz"])], resources=ONE)
+    count(tmp_path / "run", [str(corpus["txt.txt.gz"])], resources=ONE)
     with pytest.raises(SourceError, match=r"bad\.jsonl"):
         count(tmp_path / "run", [str(bad)], resources=ONE)
     assert str(bad) in list_parts(Run(tmp_path / "run")).by_path
@@ -203,18 +154,18 @@ def test_a_source_that_an_error_ended(tmp_path, corpus):
 @pytest.mark.long
 def test_what_is_refused(tmp_path, corpus):
     """Each in one sentence, and nothing changes."""
-    run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
+    run, gone, kept = tmp_path / "run", corpus["txt.txt"], corpus["txt.txt.gz"]
     count(run, [str(kept), str(gone)], resources=ONE)
     count_from_iterator(run, ["some text"], source_name="texts", resources=ONE)
     before = exported(run)
-    old = gone.read_text()
-    for changed in (old.replace("e", "i"), old + "more"):
-        gone.write_text(changed)
+    old = gone.read_bytes()
+    for changed in (old.replace(b"e", b"i"), old + b"more"):
+        gone.write_bytes(changed)
         with pytest.raises(SourceChanged, match="no longer what was counted"):
             take_back(run, [str(gone)], resources=ONE)
-    gone.write_text(old)
+    gone.write_bytes(old)
     for sources, error, told in (
-        ([corpus["c.jsonl"]], UsageError, "not counted it"),
+        ([corpus["jsonl.jsonl"]], UsageError, "not counted it"),
         ([tmp_path / "nowhere.txt"], SourceError, "cannot be read"),
         (["texts"], UsageError, "cannot be read again"),
         ([gone.parent, "texts"], UsageError, "counted nothing else"),
@@ -222,7 +173,7 @@ def test_what_is_refused(tmp_path, corpus):
         with pytest.raises(error, match=told):
             take_back(run, list(map(str, sources)), resources=ONE)
     with pytest.raises(Stopped, match="is as it was before"):
-        take_back(run, [str(gone)], resources=ONE, stop=StopAfter(4))
+        take_back(run, [str(gone)], resources=ONE, stop=StopAfter(1))
     cli("count", run, kept, "--take-back", gone, expect=2)
     assert exported(run) == before
     with Run(run).lock(), Run(run).writing() as con:
