@@ -14,6 +14,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from msgspec import structs
@@ -23,7 +24,6 @@ from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.resources import release_memory
-from streambpe.runners.runner import Attempt, Calls, Here
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.read import Reader
 from streambpe.sources.samples import capped, sampled
@@ -81,18 +81,18 @@ class BlockSums:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.commit()
+        self._commit()
 
     def count(self, block: Block) -> None:
         """Add a block's chunks, and commit if it is time."""
         giant = self.is_giant(block)
         if giant:
-            self.commit()
+            self._commit()
         with naming(block.source):
             self.take(block)
         block.data = b""  # whoever still has the block: its text is not to be held while its chunks are committed
         if giant or time.monotonic() - self._since > CHECKPOINT_SECONDS or self._counts.held > self._most:
-            self.commit()
+            self._commit()
 
     def is_giant(self, block: Block) -> bool:
         """Whether nothing else should be held while it is counted."""
@@ -105,14 +105,13 @@ class BlockSums:
         made = prepared(block, read, self._config)
         del read
         if self._spans and self._spans[0].group_name != (block.source.group or ""):
-            self.commit()
+            self._commit()
         with naming_documents(block, policy, made.chosen):
             self._counts.add(made.text)
         # the text itself is not kept: only its chunks, and what its span says of it
         self._spans.append(span_of(block, made, len(made.text) - made.documents))  # each document is ended by a mark
 
-    def commit(self) -> None:
-        """Commit what was added up since the last time."""
+    def _commit(self) -> None:
         self._since = time.monotonic()
         if not self._spans:
             return
@@ -139,30 +138,44 @@ def count_in_threads(blocks: Iterable[Block], everyone: Sequence[BlockSums]) -> 
     """Count blocks, a thread for each of these sums; one block may wait while all are at work. What they added up is
     committed in the end, whatever ends it; then the first error is raised."""
     places = len(everyone) + 1
-    free, idle = threading.Semaphore(places), queue.SimpleQueue[BlockSums]()
-    for sums in everyone:
-        idle.put(sums)
+    free, waiting = threading.Semaphore(places), queue.SimpleQueue[tuple[Block, int] | None]()
+    errors: list[BaseException] = []
 
-    def with_places() -> Iterator[tuple[Block, int]]:
-        for block in blocks:
-            alone = places if everyone[0].is_giant(block) else 1  # nothing else is held while it is counted
-            for _ in range(alone):
-                free.acquire()
-            yield block, alone
-
-    def count(given: tuple[Block, int], attempt: Attempt) -> None:
-        sums, (block, taken) = idle.get(), given
+    @contextlib.contextmanager
+    def kept() -> Iterator[None]:
         try:
-            sums.count(block)
-        finally:
-            idle.put(sums)
-            free.release(taken)
+            yield
+        except BaseException as why:  # for the thread that reads, which raises it
+            errors.append(why)
 
-    runner = Here(places, 0)
-    try:
-        runner.map(Calls(count, with_places()))
-    finally:
-        runner.map(Calls(lambda sums, attempt: sums.commit(), everyone))
+    def serve(sums: BlockSums) -> None:
+        with kept(), sums:
+            while (taken := waiting.get()) is not None:
+                with kept():
+                    if not errors:
+                        sums.count(taken[0])
+                free.release(taken[1])
+
+    with ThreadPoolExecutor(len(everyone), "streambpe-count") as pool:
+        serving: list[Future[None]] = []
+        with kept():
+            for sums in everyone:
+                serving.append(pool.submit(serve, sums))
+            for block in blocks:
+                alone = places if everyone[0].is_giant(block) else 1  # nothing else is held while it is counted
+                for _ in range(alone):
+                    free.acquire()
+                waiting.put((block, alone))
+                if errors:
+                    break
+        while True:  # Ctrl-C, in a program that has no handler of its own, must leave no thread at work
+            with kept():
+                for _ in everyone:
+                    waiting.put(None)
+                wait(serving)
+                break
+    if errors:
+        raise errors[0]
 
 
 def span_of(block: Block, made: BlockText, text_bytes: int, part: str = "") -> Span:
