@@ -88,10 +88,10 @@ def test_counting_and_learning_from_text_load_no_polars(tmp_path):
     """25 MB and a tenth of a second of a small job; nor Arrow's computing, 10 MB."""
     (tmp_path / "a.txt").write_text("the cat sat on the mat " * 50)
     train = f"streambpe.train({str(tmp_path / 'run')!r}, [{str(tmp_path / 'a.txt')!r}], vocab_size=270)"
-    without_pandas = "import sys; sys.modules['pandas'] = None"  # DuckDB loads it where it is installed
-    loaded = python(f"{without_pandas}; import streambpe, json; {train}; print(json.dumps(sorted(sys.modules)))")
-    assert "duckdb" in json.loads(loaded)
-    assert not {"polars", "pyarrow.compute", "streambpe.train.balancing"} & set(json.loads(loaded))
+    loaded = set(json.loads(python(f"import streambpe, json, sys; {train}; print(json.dumps(sorted(sys.modules)))")))
+    assert "duckdb" in loaded
+    assert not {"polars", "streambpe.train.balancing"} & loaded
+    assert "pyarrow.compute" not in loaded or "pandas" in loaded  # which DuckDB loads where it is installed
 
 
 def test_no_two_classes_have_the_same_name():

@@ -157,7 +157,7 @@ def test_the_command(tmp_path):
         ("plain", {}, ["--text", "=x"], "write GROUP=FILE"),
         ("plain", {"batch": "paper"}, ["--vocab-size", 300], "cannot be cut"),
         ("plain", {"holes": 1}, ["--vocab-size", 300], "ids have holes"),
-        ("picky", {}, ["--text", "-", "--vocab-size", "300,320"], "once for each size"),
+        ("picky", {}, ["--text", "-", "--vocab-size", "300,320"], "reads the text 2 times"),
     ],
 )
 def test_what_is_refused(kind, config, more, told, tmp_path):

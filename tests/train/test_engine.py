@@ -254,7 +254,7 @@ def test_a_word_of_millions_of_letters_takes_few_bytes_for_each(monkeypatch):
     (made, _), peak = peak_of(lambda: column.write_column(word, np.array([0, size]), np.array([2])))
     assert made.tolist() == [-1, *word.tolist(), -1]
     assert peak < 8 * size
-    links = scan.Links(*np.zeros((3, 0), np.int64), 0, [], lambda left, right: left % 7 < right % 5)
+    links = scan.Links(*np.zeros((2, 0), np.int64), 0, [], lambda left, right: left % 7 < right % 5)
     refused, peak = peak_of(lambda: links.refused(made))
     assert refused.tolist() == [a >= 0 and b >= 0 and not a % 7 < b % 5 for a, b in pairwise(made.tolist())] + [False]
     assert peak < 8 * size
