@@ -346,6 +346,21 @@ def test_many_texts_as_two_arrays_are_the_texts_one_by_one(kind, monkeypatch):
     assert tokenizer.decode_bytes_batch(wanted) == [tokenizer.decode_bytes(ids) for ids in wanted]
 
 
+@pytest.mark.every(4)
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_share_a_tokenizer(kind):
+    """Single texts and lists of them, from four threads at once."""
+    tokenizer = Tokenizer(trained(kind))
+    texts = [*DOCUMENTS, *HOSTILE]
+    wanted = [tokenizer.encode_ordinary(text) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(tokenizer.encode_ordinary, texts * 3)) == wanted * 3
+        for found in pool.map(lambda _: tokenizer.encode_ordinary_batch(texts, num_threads=2), range(4)):
+            assert found == wanted
+    assert tokenizer.decode_batch(wanted, num_threads=2) == [tokenizer.decode(ids) for ids in wanted]
+    assert tokenizer.decode_bytes_batch(wanted) == [tokenizer.decode_bytes(ids) for ids in wanted]
+
+
 def test_a_stop_word_is_found_among_many():
     """First, last, one that begins another one, one that ends in another; never inside of a chunk."""
     words = ["a", "ab", "abc", "b", "ñ", "zz", "日本", "the", "x" * 40]

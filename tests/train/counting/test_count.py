@@ -34,7 +34,7 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.train.commands import train
-from streambpe.train.counting import sizes
+from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
@@ -93,6 +93,27 @@ def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, options):
     if preset is None or not preset.word_mark:  # its chunks are words with a mark, not stretches of the text
         assert result.corpus["bytes"] == sum(len(text.encode()) for text in documents)
     assert check(tmp_path / "run", sources=True, resources=SMALL) == []
+
+
+@pytest.mark.long
+def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
+    """Any order of sources, threads, memory, block size, sequences or not: one digest, one table."""
+    paths, documents = corpus(tmp_path / "in")
+    names = [str(p) for p in paths]
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    digests, rng = set(), random.Random(5)
+    for i in range(8):
+        rng.shuffle(names)
+        monkeypatch.setattr(sizes, "MOST_BLOCK", rng.choice([300, 1000, 5000, 1 << 20]))
+        monkeypatch.setattr(sizes, "LEAST_BLOCK", 1)
+        resources = Resources(rng.choice([256, 300, 1000]) << 20, rng.choice([1, 2, 3]))
+        run = tmp_path / f"run{i}"
+        if i % 2:  # the sources come in two calls
+            count(run, names[:3], sequences=i % 4 == 1, resources=resources)
+        result = count(run, names, sequences=i % 4 == 1, resources=resources)
+        digests.add(json.dumps(result.corpus, sort_keys=True))
+        assert table_of(run) == tallies(documents)
+    assert len(digests) == 1
 
 
 def test_changed_content_is_refused_and_a_touched_file_is_not(tmp_path):
