@@ -30,6 +30,7 @@ from streambpe.train.superwords import stage2, sums, tasks
 from streambpe.train.superwords.neighbours import find_eligible
 from streambpe.train.trainer import Trainer
 from tests import oracles
+from tests.oracles.replay import encode_chunk
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, change, cli, ended, log_of, rows, small_blocks, view_rows
@@ -425,6 +426,25 @@ def test_patterns_end_at_the_end_of_the_text():
     assert text_test("improved", "--superword-pattern")(b" the")
     assert not text_test("improved", "--superword-pattern")(b"the\n")
     assert not text_test("simple", "--superword-pattern")(b"\xff")
+
+
+def test_without_deletions_every_token_encodes_to_itself():
+    """What `find_eligible` relies on: runs of equal letters, ties, blocked tokens, lengths, both kinds of overlap."""
+    rng = random.Random(11)
+    for _ in range(150):
+        chunks = ["".join(rng.choice("aab") for _ in range(rng.randint(1, 12))) for _ in range(rng.randint(1, 8))]
+        words = oracles.train_words(
+            {chunk.encode(): rng.randint(1, 4) for chunk in chunks},
+            bytes_alphabet(),
+            256 + 40,
+            ties=rng.choice(["ids", "bytes"]),
+            overlaps=rng.choice(["all", "disjoint"]),
+            blocked=rng.choice([[], [b"aa"], [b"ab", b"ba"]]),
+            max_token_length=rng.choice([None, 4]),
+        )
+        model = oracles.as_model(words)
+        for token in words.vocabulary.tokens:
+            assert encode_chunk(model, token.content, unknown="unk") == [token.id]
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ from streambpe.encode.bulk import BulkReplay
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import codec_of
-from streambpe.model.eventlog import Event
+from streambpe.model.eventlog import Event, Op
 from streambpe.store.sequences import SequencePart, reader_of_stretches
 
 BARRIER = -1  # a chunk that takes no part, or the end of a document
@@ -39,7 +39,9 @@ def find_eligible(
     """Rows (chunk, symbol): the chunks that encode to one token and match.
 
     contents: of every log id from alphabet.first_id on. A chunk that is one token spells that token, so only the
-    tokens' own bytes are looked at, and after deletions one may be encoded otherwise.
+    tokens' own bytes need to be looked at. Without deletions every token encodes to itself: where it was made of l and
+    r, no earlier merge had crossed the ends of l r, so these bytes alone would have become l r as well (a run of equal
+    symbols that goes on beyond an end was paired up to that end). With deletions the events are replayed.
     """
     first, base = alphabet.first_id, len(alphabet)
     stops = set(stop_words)
@@ -50,6 +52,8 @@ def find_eligible(
             if chunk not in stops:
                 found.append((chunk, first + i))
     chunks = pl.DataFrame(found, schema={"chunk": pl.String, "symbol": pl.Int32}, orient="row")
+    if not any(event.op is Op.DELETE for event in events):
+        return chunks
     symbols, lengths = codec_of(alphabet, "error").split_many(*as_buffers(chunks["chunk"]))
     sizes = [0] * first + [len(content) for content in contents]
     ids, counts = BulkReplay(events, first + len(contents), sizes).replay(symbols, lengths)
