@@ -197,7 +197,8 @@ def test_a_superword_that_spells_another_chunk(tmp_path, monkeypatch):
     # (c, ab) and (c, a) stand side by side four times each, (c, ab) eight times once a + b spells ab; T is 6
     documents = [f"{letter}{end}" for letter in "cdefgh" for end in ("ab!", "ab") for _ in range(4)]
     documents += [left + right for left in "ijkl" for right in "mnopqrst" for _ in range(6)]
-    options = {"like": "hf", "vocab_size": 257 + 8, "superwords": "superbpe", "transition": 257}
+    options = {"like": "hf", "vocab_size": 257 + 8, "superwords": "superbpe", "transition": 257,
+               "superword_pattern": "simple"}  # fmt: skip
     run = documents_run(tmp_path / "run", documents, DOUBLE)
     wanted = reference_events(documents, DOUBLE, options)
     assert learn(run, options) == wanted

@@ -11,7 +11,7 @@ import regex
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
-from streambpe.errors import LimitError, PatternError, RunMismatch, Stopped
+from streambpe.errors import PatternError, RunMismatch, Stopped
 from streambpe.model.alphabet import gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
@@ -19,7 +19,6 @@ from streambpe.sources.source import Source
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.superwords import phase
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.splits import split_text
@@ -180,9 +179,8 @@ def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path, monke
 
 
 @pytest.mark.long
-def test_what_the_second_stage_cannot_cut_is_refused(tmp_path, monkeypatch):
-    """Chunks that are not the whole text; a pattern that would lose text; text without a place where it certainly cuts,
-    which does not fit memory."""
+def test_what_the_second_stage_cannot_cut_is_refused(tmp_path):
+    """Chunks that are not the whole text; a pattern that would lose text."""
     options = {"vocab_size": 300, "superwords": "uw", "transition": 280}
     run = tmp_path / "run"
     source = Source("documents", "iterator", texts=["one two three"] * 5)
@@ -192,9 +190,6 @@ def test_what_the_second_stage_cannot_cut_is_refused(tmp_path, monkeypatch):
     other = documents_run(tmp_path / "other", ["one two three"] * 5, "superbpe1")
     with pytest.raises(PatternError, match="unmatched"):
         learn(other, {**options, "stage2_pattern": r"\w+"})
-    monkeypatch.setattr(phase, "_REST_SHARE", 1 << 40)
-    with pytest.raises(LimitError, match="--stage2-pattern"):
-        learn(other, {**options, "stage2_pattern": "none"})
 
 
 @pytest.mark.parametrize(

@@ -380,7 +380,7 @@ def test_signals_end_with_their_code_and_the_command(tmp_path, number, code):
         time.sleep(0.3)
         _, message = child.communicate(timeout=60)
     assert child.returncode == code, message
-    assert f"streambpe count {run}" in message
+    assert "giving the stream again, with the same command" in message
     assert "Traceback" not in message
     cli(*given, input=text)
     unbroken = count(tmp_path / "unbroken", [str(written(tmp_path / "a.txt", text))], lines=True, resources=SMALL)
