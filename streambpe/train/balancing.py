@@ -18,11 +18,11 @@ from streambpe.store.parts import parts_by_group
 from streambpe.store.weights import refuse_ungrouped, refuse_unknown_groups
 from streambpe.system import compose_name
 from streambpe.train.balance_texts import read_text, refuse_texts
-from streambpe.train.engine.balanced import TOKEN_BYTES, Balance, BalancedEngine, Choices, Group
+from streambpe.train.engine.balanced import LEARNER_TOKEN_BYTES, Balance, BalancedEngine, Choices, Group
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.engine.rules import EngineOptions, Words
 from streambpe.train.engine.state import State
-from streambpe.train.extension import encoded_chunks
+from streambpe.train.extension import encoded_chunks, encoding_bytes
 from streambpe.train.fitting import engine_room, memory_for
 from streambpe.train.snapshots import CHOICES
 from streambpe.train.training import Start
@@ -40,14 +40,16 @@ def refuse_groups(run: Path, groups: Collection[str], config: TrainConfig, resou
     refuse_ungrouped(run, groups, "--balance")
     refuse_unknown_groups(run, groups, "--balance-ratio", config.balance_ratios)
     refuse_texts(run, groups, config.balanced_on)
-    room = TOKEN_BYTES * config.vocab_size * (len(groups) + len(config.balanced_on))
-    if engine_room(resources.memory_bytes) < room:
-        least = -(-memory_for(-(-room // BYTES_PER_PLACE)) // 10**6)
+    room = LEARNER_TOKEN_BYTES * config.vocab_size * (len(groups) + len(config.balanced_on))
+    learning = 0 if room <= engine_room(resources.memory_bytes) else memory_for(-(-room // BYTES_PER_PLACE))
+    needed = max(learning, encoding_bytes(config.vocab_size))  # the words of groups are encoded by what was learned
+    if needed > resources.memory_bytes:
+        least = -(-needed // 10**6)
         texts = " and as many texts" if config.balanced_on else ""
         raise LimitError(
-            f"--balance with {len(groups)} groups{texts} and --vocab-size {config.vocab_size} takes {least} MB, since "
-            f"each of them has all tokens by itself; --memory is {format_size(resources.memory_bytes)}. Nothing was "
-            f"learned. Give --memory {least}MB."
+            f"--balance with {len(groups)} groups{texts} and --vocab-size {config.vocab_size} takes {least} MB, "
+            f"because each of them keeps all tokens separately; --memory is {format_size(resources.memory_bytes)}. "
+            f"Nothing was learned. Give --memory {least}MB."
         )
 
 

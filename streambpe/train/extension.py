@@ -58,9 +58,14 @@ TOKEN_BYTES = 1600  # of a token of the model, at most, while the model encodes
 _BESIDE = 32 << 20  # of chunks and what is read of them, then
 
 
+def encoding_bytes(tokens: int) -> int:
+    """The --memory that encoding chunks with so many tokens takes."""
+    return BASE_BYTES + _BESIDE + TOKEN_BYTES * tokens
+
+
 def refuse_too_little_memory(resources: Resources, name: str, tokens: int) -> None:
     """An error if a model with so many tokens does not fit --memory."""
-    needed = BASE_BYTES + _BESIDE + TOKEN_BYTES * tokens
+    needed = encoding_bytes(tokens)
     if needed > resources.memory_bytes:
         least = -(-needed // 10**6)
         raise LimitError(

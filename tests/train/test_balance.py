@@ -25,7 +25,7 @@ from streambpe.store.job import read_jobs
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import list_parts, parts_by_group
 from streambpe.store.run import Run
-from streambpe.train.balancing import BY_BYTES
+from streambpe.train.balancing import BY_BYTES, refuse_groups
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine import balanced
@@ -291,11 +291,15 @@ def test_a_snapshot_saves_what_was_learned(counted, monkeypatch):
     assert again[1:] == [1]
 
 
-def test_too_little_memory_for_so_many_groups(counted):
-    """Each has all tokens by itself."""
-    with pytest.raises(LimitError, match=r"3 groups and --vocab-size 300000 takes \d+ MB.*Give --memory \d+MB"):
-        train(counted, name="large", balance=True, vocab_size=300_000, resources=SMALL)
+@pytest.mark.parametrize("size", [250_000, 600_000])
+def test_too_little_memory_for_so_many_tokens(counted, size):
+    """Each group keeps all of them, and its words are encoded with them. What is asked for is then enough."""
+    with pytest.raises(LimitError, match=rf"3 groups and --vocab-size {size} takes \d+ MB.*Give --memory") as told:
+        train(counted, name="large", balance=True, vocab_size=size, resources=SMALL)
     assert "large" not in read_jobs(Run(counted)).trainings
+    least = Resources.from_options(memory=str(told.value).rsplit(" ", 1)[-1].rstrip("."))
+    config = TrainConfig.from_options(balance=True, vocab_size=size)
+    refuse_groups(counted, ["en", "greek", "han"], config, least)
 
 
 @pytest.mark.long

@@ -62,7 +62,7 @@ _LEAST_BYTES = 1 << 20  # of a learner, beside its tokens
 _SHARE = 0.6  # of the memory for words and pairs; the rest for telling the pairs
 _BYTES_PER_PLACE = 24  # in memory, with all pairs, when learning begins
 _BYTES_WITH_PAIRS = 100  # of a token of a digest, in a learner, where few pairs stand twice
-TOKEN_BYTES = 250  # of a token, in each learner
+LEARNER_TOKEN_BYTES = 250  # of a token, in each learner
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -173,7 +173,7 @@ class BalancedLearning(Learning):
     def _room(self, held: int) -> int:
         """Bytes for words and pairs; each learner knows all tokens, too."""
         memory_bytes = self.state.options.memory_bytes
-        return max(int(memory_bytes * _SHARE) - held * TOKEN_BYTES * self.state.next_id, memory_bytes // 8)
+        return max(int(memory_bytes * _SHARE) - held * LEARNER_TOKEN_BYTES * self.state.next_id, memory_bytes // 8)
 
     def _all_places(self) -> int:
         return sum(column.places for column in self._columns)
@@ -189,7 +189,7 @@ class BalancedLearning(Learning):
         try:
             for parts, (symbols, words) in zip(held, sizes, strict=True):
                 share = max(room * (symbols + words + 1) // whole, _LEAST_BYTES)
-                learner = self.state.learner(share + TOKEN_BYTES * self.state.next_id, 1, stage=stage)
+                learner = self.state.learner(share + LEARNER_TOKEN_BYTES * self.state.next_id, 1, stage=stage)
                 self._learners.append(learner)
                 learner.make_room(symbols, words)
                 for part in parts():
