@@ -42,7 +42,7 @@ def refuse_groups(run: Path, groups: Collection[str], config: TrainConfig, resou
     refuse_texts(run, groups, config.balanced_on)
     room = LEARNER_TOKEN_BYTES * config.vocab_size * (len(groups) + len(config.balanced_on))
     learning = 0 if room <= engine_room(resources.memory_bytes) else memory_for(-(-room // BYTES_PER_PLACE))
-    needed = max(learning, encoding_bytes(config.vocab_size))  # the words of groups are encoded by what was learned
+    needed = max(learning, encoding_bytes(config.vocab_size))  # the words are encoded with what was learned
     if needed > resources.memory_bytes:
         least = -(-needed // 10**6)
         texts = " and as many texts" if config.balanced_on else ""

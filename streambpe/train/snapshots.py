@@ -2,7 +2,7 @@
 
     training/main/snapshot-000000000145/     the words after 145 events, and what they were made of
 
-With --balance the words are made again from the events, and choices.json tells which group chooses next.
+With --balance, the words are made again from the events, and choices.json decides which group chooses next.
 
 A snapshot only saves time. One of another run, of another training or of other events, or one that is not whole, is
 passed over; what it would have saved is learned again. Places where tests let the process die: snapshot-written,

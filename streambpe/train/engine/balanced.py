@@ -10,13 +10,13 @@ of the groups (`start`). With a window, a group that chose more than alpha / gro
 over; if all are, the worst chooses. A group that has no pair left chooses no more.
 
 The words of each group are in a learner of their own (core/learn.h) with all their pairs, so that the pair that one
-group chooses is found in all others, or is known to be nowhere. What does not fit in memory lies on disk, and the
-learners have a digest of it for a while, as in from_disk.py. The chains of all digests are made of the best pairs of
-any group. A group that chooses does so by a pair that counts more than those of its pairs that are left out, and all
-places of such a pair are in the digests of all groups (see ScanColumn.digest).
+group chooses is found in all others, or is known to be nowhere. If the words do not fit in memory, they stay on disk,
+and the learners hold a digest of them for a while, as in from_disk.py. The chains of every digest consist of the best
+pairs of all groups. A group only chooses a pair that counts more than any of its own pairs that were left out, so
+every place of that pair is in the digests of all groups (see ScanColumn.digest).
 
-Words can be made again after any events (`GroupedWords`), which is how learning begins, is resumed, and goes on from
-disk where the learners had no room in the middle of a merge.
+The words can be made again after any event (`GroupedWords`): that is how learning begins, how it resumes, and how it
+continues from disk when a learner runs out of room in the middle of a merge.
 
 Judge: tests/oracles/balanced.py, which counts everything anew for every merge.
 """
@@ -66,7 +66,7 @@ LEARNER_TOKEN_BYTES = 250  # of a token, in each learner
 
 
 class Group(msgspec.Struct, frozen=True):
-    """One source group with its words as they are, those of one token among them."""
+    """One source group and its words as they are now, including those of one token."""
 
     words: Words
     weight: Fraction  # the group with the most tokens times weight is worst
@@ -92,7 +92,7 @@ class Balance(msgspec.Struct, frozen=True):
 
 
 class Choices(msgspec.Struct):
-    """What the next choice follows from beside the words."""
+    """What decides the next choice, besides the words."""
 
     last: list[int] = []  # who chose, as far back as the window reaches
     done: list[int] = []  # groups that have no pair left
@@ -136,7 +136,7 @@ class Choice:
                 self._chose[self._last.popleft()] -= 1
 
     def so_far(self) -> Choices:
-        """What a later choice follows from."""
+        """What decides later choices, besides the words."""
         return Choices(list(self._last), sorted(self._done))
 
 
@@ -149,7 +149,7 @@ class BalancedLearning(Learning):
     """The words of all groups, and of the texts that they are measured on."""
 
     def __init__(self, state: State, groups: Sequence[Group], choice: Choice, *, in_memory: bool) -> None:
-        """`in_memory`: if they fit; else from disk, until half of them are left."""
+        """`in_memory`: learn there if the words fit; otherwise from disk, until half of them are left."""
         self.state, self._choice, self._groups = state, choice, len(groups)
         self.lost = False  # there was no room in the middle of a merge: the words have to be made again
         self._learners: list[Learner] = []  # of the groups, then of the texts
@@ -380,7 +380,7 @@ class BalancedEngine(Engine):
     def __init__(
         self, words: GroupedWords, state: State, known: Events, balance: Balance, before: Choices | None = None
     ) -> None:
-        """`known`: the events so far; `before`: what the next choice follows from."""
+        """`known`: the events so far; `before`: what decides the next choice, besides the words after them."""
         self.state, self.options = state, state.options
         self.state.take(known)
         self._grouped, self._balance, self._events = words, balance, known[:]

@@ -38,7 +38,7 @@ class Links(msgspec.Struct):
 
     left: Int64
     right: Int64
-    least: int  # every pair that counts so much is there
+    least: int  # every pair with at least this count is included
     banned: list[tuple[int, int]]
     allowed: PairFilter | None
 
