@@ -54,7 +54,7 @@ FORECAST_GB = (100, 1000)
 FORECAST_FROM_MB = 1000  # below, too much of every figure is what does not grow
 SHORT = 0.05  # of the whole: a stage that takes less does not show how it grows
 STEEP = 1.2  # no stage's work grows so: it did it another way at the larger size, from disk and no longer in memory
-READ_TEXT = ("counting", "stage 2", "neighbours", "runs", "documents")
+READ_TEXT = ("counting", "neighbours", "runs", "documents")
 WHOLE = "whole"
 PLAIN = "plain"
 

@@ -104,7 +104,7 @@ def whole(table: Table, text: synthetic.Text, given: argparse.Namespace, name: s
             table.add(*measured.row(stage, number * given.segment, counted))
             measured = Watched(run)
     learning = ["train", str(run), "--vocab-size", str(given.vocab_size), *quiet]
-    for stage, arguments in (("learning", learning), ("check", ["check", str(run)])):
+    for stage, arguments in (("learning", learning), ("check", ["check", str(run), *quiet])):
         measured = Watched(run)
         process = measured.start(*arguments)
         said, _ = process.communicate()

@@ -163,9 +163,13 @@ SELECT symbol, number FROM incoming JOIN superword_chunks USING (chunk);
 
 -- list_neighbours: the neighbours that are adjacent in at least this many places -> key (left << 32 | right), ascending.
 SELECT key FROM read_parquet(getvariable('neighbours'), hive_partitioning = false)
-WHERE n >= getvariable('least') ORDER BY key;
+WHERE key >= 0 AND n >= getvariable('least') ORDER BY key;
 
 -- list_neighbour_counts: the counts of neighbours, from `least` up, and how many neighbours have each -> n, pairs;
 -- highest count first.
 SELECT n, count(*) FROM read_parquet(getvariable('neighbours'), hive_partitioning = false)
-WHERE n >= getvariable('least') GROUP BY n ORDER BY n DESC;
+WHERE key >= 0 AND n >= getvariable('least') GROUP BY n ORDER BY n DESC;
+
+-- list_merges: what the merges of the first stage count in the second; their keys are -1, -2, ... -> place, n.
+SELECT -1 - key, n FROM read_parquet(getvariable('neighbours'), hive_partitioning = false)
+WHERE key < 0 ORDER BY ALL;

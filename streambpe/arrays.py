@@ -41,15 +41,6 @@ def slices(offsets: Int64, most: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def expanded(values: Int32, sizes: Int64, rows: Int32) -> Int32:
-    """The values of some rows one after another, where row i has the next sizes[i] of `values`; -1 is the last row."""
-    many = sizes[rows]
-    behind = np.cumsum(many)
-    places: Int64 = np.repeat((np.cumsum(sizes) - sizes)[rows] - (behind - many), many)
-    places += np.arange(len(places))
-    return values[places]
-
-
 def write_array(array: npt.NDArray[Any], out: IO[bytes]) -> None:
     """Write an array's bytes, one after another."""
     out.write(np.ascontiguousarray(array).data)

@@ -50,7 +50,6 @@ STATES = {
     "sequences": Case(_BOUNDLESS, (_ORDERED,)),
     "half the neighbours": Case(_BOUNDLESS, (_ORDERED,), "neighbours-0-committed"),
     "half the superwords": Case(_SUPERBPE, (_ORDERED,), "events-committed:18"),
-    "half of stage 2": Case(_UW, (_ORDERED,), "tokens-written"),
     "half of uw": Case(_UW, (_ORDERED,), "words-written"),
     "trained, encode": kills.CASES["encode"],
     "trained, export": full_disks.CASES["export hf"],

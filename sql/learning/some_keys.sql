@@ -5,5 +5,5 @@
 -- by hand: it needs the files of a training that is learning superwords
 SELECT key
 FROM read_parquet(getvariable('files'), file_row_number = true, hive_partitioning = false)
-WHERE file_row_number % getvariable('step') = 0
+WHERE file_row_number % getvariable('step') = 0 AND key >= 0
 ORDER BY key;

@@ -143,7 +143,7 @@ static int64_t encode_anew(encoder *encoder, const uint8_t *chunk, uint64_t leng
     else {
         n = symbolise(encoder, chunk, length, marked, out);
         if (n > 1 && n <= SHORT_SEQUENCE)
-            n = replay_short(&model->chunk, out, n);
+            n = replay_short(&model->chunk, out, n, NULL);
         else if (n > 1) {
             int64_t window = model->window, symbols = n;
             for (; (n = replay_long(&encoder->space, &model->chunk, out, symbols, window)) == ENCODE_AGAIN; window *= 4)

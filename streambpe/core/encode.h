@@ -59,6 +59,7 @@ typedef struct {
     const uint16_t *classes;                 /* of the split, as in split.c */
     const uint8_t *spanned; /* a bit for each place between characters that a token spans, see spanned_bit; or NULL */
     uint64_t spanned_mask;  /* one less than how many bits there are */
+    const uint8_t *sticks;  /* NULL; or as in scan_text: chunks are cut so, and END_OF_TEXT stands behind each */
     int64_t window; /* symbols of a long sequence that are replayed together */
     int64_t ids;               /* how many log ids there are: every symbol is one of them */
     int64_t alphabet, unknown; /* of the enums below */
@@ -151,6 +152,7 @@ typedef struct {
     cache_line *line; /* NULL: the chunk is too long */
     int marked;       /* U+2581 stands before it */
     int part;         /* it is no whole chunk */
+    int ends;         /* END_OF_TEXT stands behind it */
 } chunk_look;
 
 /* Where a place between two characters beyond ASCII has its bit: by the four bytes around it, two of each character. */

@@ -48,8 +48,18 @@ static inline int32_t next_at(const pair_rules *rules, const int32_t *token, int
     return event;
 }
 
+/* It is the turn of an event, and these are the places that wait. */
+static void tally_turn(event_tally *tally, const int32_t *waits, int64_t n, int32_t event) {
+    for (int64_t i = 0; i < n; i++) {
+        if (waits[i] != NEVER)
+            tally->stood[waits[i]] = 1;
+        if (waits[i] == event && !tally->disjoint)
+            tally->n[event] += tally->weight;
+    }
+}
+
 /* Replay token[0:n] in place, at most SHORT_SEQUENCE symbols. Returns how many tokens are left. */
-static int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n) {
+static int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n, event_tally *tally) {
     int32_t waits[SHORT_SEQUENCE], best = -1;
     for (int64_t i = 0; i < n; i++)
         waits[i] = next_at(rules, token, i, n, 0);
@@ -65,6 +75,10 @@ static int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n) 
         for (int64_t i = 0; rules->backwards && i < n && best < last; i++)
             if (waits[i] == last) /* an event is made at all its places before an earlier one */
                 best = last, at = i;
+        if (tally && best != last)
+            tally_turn(tally, waits, n, best);
+        if (tally && tally->disjoint)
+            tally->n[best] += tally->weight;
         int64_t parts = rules->deletion ? rules->into_at[best + 1] - rules->into_at[best] : 0;
         int64_t behind = n - at - (parts ? 1 : 2), made = parts ? parts : 1;
         memmove(token + at + made, token + n - behind, (size_t)behind * sizeof *token);
@@ -328,7 +342,7 @@ static int64_t replay(replay_space *space, const pair_rules *rules, int32_t *tok
     if (n < 2)
         return n;
     if (n <= SHORT_SEQUENCE)
-        return replay_short(rules, token, n);
+        return replay_short(rules, token, n, NULL);
     uint64_t bytes = (uint64_t)n * sizeof *token;
     int32_t *copy = NULL;
     int64_t made;

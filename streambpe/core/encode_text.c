@@ -117,7 +117,7 @@ static int64_t end_stream(writer *to, int held, int64_t *parts) {
 /* So many chunks are split before the first is looked up, so that the cache's memory is fetched meanwhile. */
 enum { CHUNKS_AHEAD = 32 };
 
-/* Encode a buffer to out[0:], which has room for all its symbols, its ends of documents and CACHED_IDS more. Returns
+/* Encode a buffer to out[0:], which has room for all its symbols, every END_OF_TEXT and CACHED_IDS more. Returns
    how many ids, or an error. CORE_CLASS: the text needs more pages of classes. They are marked as known now, and the
    caller must fill them before the next call. */
 EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, int held, int32_t *out, int64_t *parts) {
@@ -142,9 +142,10 @@ EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, 
             while (p < stop && many < CHUNKS_AHEAD) {
                 if (p == after)
                     after = split(model->classes, chunk = p, stop, &memo);
-                const uint8_t *cut = part_end(model, p, after);
+                const uint8_t *cut = model->sticks ? piece_end(model->sticks, p, after) : part_end(model, p, after);
                 if (!marked || !is(model->classes, p, stop, SPACE)) {
                     chunk_at(encoder, p, (uint64_t)(cut - p), end, marked && p == chunk, looks + many);
+                    looks[many].ends = model->sticks && cut == after;
                     looks[many++].part = cut < after || p > chunk;
                 }
                 p = cut;
@@ -153,9 +154,11 @@ EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, 
                 int64_t n = chunk_ids(encoder, looks + i, out + to.n, &whole);
                 if (n < 0 || (n = put_chunk(&to, n, whole && !looks[i].part)) < 0)
                     return n;
+                if (looks[i].ends)
+                    to.out[to.n++] = END_OF_TEXT;
             }
         }
-        if (stop < end && *stop == DOCUMENT_END && (error = put_end(&to)))
+        if (stop < end && *stop == DOCUMENT_END && !model->sticks && (error = put_end(&to)))
             return error;
         p = stop + (stop < end);
     }
@@ -194,13 +197,16 @@ EXPORT int64_t encode_symbols(encoder *encoder, int32_t *symbols, int64_t *count
         for (int64_t j = written; j < written + size; j++)
             if (symbols[j] >= encoder->model.ids)
                 return CORE_DAMAGED;
-        encoder->space.tally = size > 1 ? tally : NULL;
-        if (encoder->space.tally) {
+        if (tally)
             tally->weight = weights[i];
+        if (tally && size > SHORT_SEQUENCE) {
+            encoder->space.tally = tally;
             made = replay_long(&encoder->space, rules, symbols + written, size, size);
-        } else
+            encoder->space.tally = NULL;
+        } else if (tally)
+            made = replay_short(rules, symbols + written, size, tally);
+        else
             made = replay(&encoder->space, rules, symbols + written, size, encoder->model.window);
-        encoder->space.tally = NULL;
         if (made < 0)
             return made;
         read += size;

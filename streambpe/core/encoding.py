@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.arrays import expanded
-from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, library, structure
+from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, Sticks, library, structure
+from streambpe.core.strings import expanded
 from streambpe.errors import CoreError, LimitError, ModelError
 
 Ids = npt.NDArray[np.int32]
@@ -44,8 +44,8 @@ _RULES = (
 )  # fmt: skip
 _MODEL = (
     *(f"{part}.{name}" for part in ("chunk", "super", "borders") for name in _RULES),
-    "symbols", "indices", "names", "side", "stops", "marked_stops", "classes", "spanned", "spanned_mask", "window",
-    "ids", "alphabet", "unknown", "escape", "unknown_name", "preset", "special", "digits",
+    "symbols", "indices", "names", "side", "stops", "marked_stops", "classes", "spanned", "spanned_mask", "sticks",
+    "window", "ids", "alphabet", "unknown", "escape", "unknown_name", "preset", "special", "digits",
 )  # fmt: skip
 
 
@@ -94,9 +94,11 @@ class ModelTables:
         unknown_name: int = -1,
         window: int = WINDOW,
         contents: Sequence[bytes] = (),
+        sticks: Sticks | None = None,
     ) -> None:
         """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits.
-        contents: the bytes of all tokens; chunks are looked up in parts where no token spans their border."""
+        contents: the bytes of all tokens; chunks are looked up in parts where no token spans their border. sticks: the
+        same for any two bytes, and END_OF_TEXT stands behind every chunk."""
         self.symbols, self.n_ids = symbols, len(events.sizes)
         tables = [symbols.symbols, *([] if symbols.indices is None else [symbols.indices]), [*stop_words.values(), 0]]
         last = max(int(np.asarray(table).max()) for table in tables)
@@ -131,6 +133,9 @@ class ModelTables:
             self._keep("names", names)
         if contents and symbols.alphabet == BYTES and symbols.unknown != DROP and not stop_words:
             self._fill_spanned(np.cumsum([0, *map(len, contents)]), np.frombuffer(b"".join(contents), np.uint8))
+        if sticks is not None:
+            self._keep("sticks", sticks, np.uint8)
+            self.ids_a_byte = 2
         self.stop_words = {word: number for word, number in stop_words.items() if word}
         self.split_by(split)
 

@@ -62,3 +62,13 @@ EXPORT void lay_out_rows(const int64_t *offsets, const uint8_t *bytes, const int
         out += length + 16;
     }
 }
+
+/* Write rows one after another: row i is bytes[offsets[i]:offsets[i + 1]], for i below `size`; -1 is the last row. */
+EXPORT void gather_rows(const int64_t *offsets, int64_t size, const uint8_t *bytes, const int32_t *rows, int64_t n,
+                        uint8_t *out) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = rows[i] < 0 ? size - 1 : rows[i], length = offsets[row + 1] - offsets[row];
+        memcpy(out, bytes + offsets[row], (size_t)length);
+        out += length;
+    }
+}

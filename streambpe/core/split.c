@@ -325,9 +325,10 @@ static place superbpe2(class_table classes, place p, place end, split_memo *memo
     place stop = superbpe2_match(classes, p, end);
     if (stop)
         return stop;
-    do
+    do {
         look(classes, p, end, &p);
-    while (p < end && !superbpe2_match(classes, p, end));
+        p = run(classes, p, end, LETTER); /* nothing matches before a letter */
+    } while (p < end && !superbpe2_match(classes, p, end));
     return p;
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from streambpe.core.binding import Bytes, Longs, completed, library, structure
@@ -33,6 +34,18 @@ def arrow_buffers(array: pa.LargeStringArray) -> tuple[Longs, Bytes]:
         return np.zeros(1, np.int64), np.zeros(0, np.uint8)
     places = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
     return places, np.frombuffer(data or b"", np.uint8)
+
+
+def gathered(offsets: Longs, data: Bytes, rows: npt.NDArray[np.int32]) -> Bytes:
+    """The bytes of some rows one after another; -1 is the last row."""
+    out = np.empty(int(np.diff(offsets)[rows].sum()), np.uint8)
+    library().gather_rows(offsets, len(offsets) - 1, data, np.ascontiguousarray(rows), len(rows), out)
+    return out
+
+
+def expanded(values: npt.NDArray[np.int32], sizes: Longs, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The values of some rows one after another, where row i has the next sizes[i] of `values`; -1 is the last row."""
+    return gathered(np.append(0, 4 * np.cumsum(sizes)), values.view(np.uint8), rows).view(np.int32)
 
 
 class ChunkList:

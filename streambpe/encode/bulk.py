@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,8 @@ class BulkReplay:
     `sizes[id]` is how many symbols an id was made of; only deletions ask for it.
     """
 
-    def __init__(self, events: Iterable[Event], n_ids: int, sizes: Sequence[int] = ()) -> None:
+    def __init__(self, events: Iterable[Event], n_ids: int, sizes: Sequence[int] = (), **text: Any) -> None:
+        """`text`: for a core that encodes text as well, what ModelTables is to know of that."""
         made: list[int] = []
         merges: dict[tuple[int, int], list[int]] = {}
         deletions: dict[int, list[int]] = {}
@@ -32,12 +34,10 @@ class BulkReplay:
             else:
                 merges.setdefault(event.pair, []).append(number)
         lengths = np.array(sizes or [1] * n_ids, np.int32)
-        self._tables = ModelTables(
-            NumberedEvents(made, merges, deletions, into, {}, lengths),
-            AlphabetSymbols(BYTES, KEEP, np.zeros(256, np.int32)),
-        )
+        text.setdefault("symbols", AlphabetSymbols(BYTES, KEEP, np.zeros(256, np.int32)))
+        self.tables = ModelTables(NumberedEvents(made, merges, deletions, into, {}, lengths), **text)
 
     def replay(self, symbols: Ids, counts: Places, tally: Tally | None = None) -> tuple[Ids, Places]:
         """Sequences of symbols, counts[i] of each -> (ids one after another, how many of each). A tally is only for
         events without deletions."""
-        return EncoderCore(self._tables, 0).replayed(symbols, counts, tally)
+        return EncoderCore(self.tables, 0).replayed(symbols, counts, tally)

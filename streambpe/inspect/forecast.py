@@ -18,7 +18,7 @@ from streambpe.train.fitting import engine_room, fits_in_memory, memory_for
 
 _EMPTY_STORE_BYTES = 3 << 19  # of state.duckdb without rows
 _ROUND_MEMORY = 100 * 10**6
-_BY_TEXT = ("counting", "documents", "stage 2", "neighbours", "runs", "superwords")
+_BY_TEXT = ("counting", "documents", "neighbours", "runs", "superwords")
 
 
 class Growth(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ ends between its cut and the next one, all of that is in the shard before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 import numpy as np
 
@@ -57,7 +58,8 @@ def pieces_of(
     """(symbols, at least one, and whether they go on from those before them) of each stretch of the shard between two
     cuts, read by so many threads. `advance` is told of the places from cut to cut."""
     inside = not start
-    stretches = list(stretches_from(parts, start))
+    needed = takewhile(lambda stretch: stretch[0] < stop or stretch[2], stretches_from(parts, start))
+    stretches = list(needed)
     texts = in_order(read, (part for _, part, _ in stretches), threads)
     for begin, part, follows in stretches:
         beyond = begin >= stop

@@ -101,7 +101,7 @@ def own_split(pattern: Pattern) -> Split | None:
 
 
 @functools.cache
-def _whole_documents() -> Split:
+def whole_documents() -> Split:
     """For what is cut already: a document for each chunk."""
     return Split(PRESETS.index("none"), categories())
 
@@ -114,7 +114,7 @@ class Chunker:
         self.preset = core_split(pattern)
         self.own = None if self.preset else own_split(pattern)
         self.by_regex = self.preset is None and self.own is None
-        self.split = self.preset or self.own or _whole_documents()
+        self.split = self.preset or self.own or whole_documents()
 
     def ready(self, text: bytes) -> bytes:
         """The buffer as the core is to split it: with its script runs marked, if the pattern asks for them; or cut."""
@@ -265,7 +265,7 @@ class NumberedTexts:
         if self.chunker.own:
             offsets, data, rows = self.chunker.rows(text)
             each = np.insert(data, offsets[1:], DOCUMENT_END).tobytes()
-            known = self._table.number(each, _whole_documents())[::2]
+            known = self._table.number(each, whole_documents())[::2]
             self._ids.append(np.append(known, np.int32(END_OF_DOCUMENT))[rows])
         else:
             self._ids.append(self.chunker.numbers(text, self._table).copy())

@@ -51,6 +51,9 @@ class Listed(PartsReader):
     def read(self, part: SequencePart) -> Int32:
         return self.symbols[part.name]
 
+    def close(self) -> None:
+        pass
+
 
 def random_reader(seed: int, parts: int = 12, places: int = 40, kinds: int = 5) -> Listed:
     """Parts with many barriers or few, some empty; some go on from the one before them. A part that ends within a

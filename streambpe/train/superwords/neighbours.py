@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from streambpe.arrays import Int32
+from streambpe.arrays import Int32, Int64
 from streambpe.core.strings import as_buffers
 from streambpe.encode.bulk import BulkReplay
 from streambpe.later import polars as pl
@@ -77,13 +77,29 @@ class PartsReader(ABC):
     def read(self, part: SequencePart) -> Int32:
         """Symbols and barriers of one part. Only behind a symbol may its last document go on in the next part."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Give back the memory that reading took; it can be read again."""
+
+    def counting(self) -> PartsReader:
+        """One that counts the merges of phase one in what it reads, if they count anything there."""
+        return self
+
+    def counted(self) -> tuple[Int64, Int64]:
+        """(-1 less the place of each merge among the words, what it counted), ascending."""
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+
 
 class SymbolReader(PartsReader):
     """Stored documents with every eligible chunk as its symbol, everything else as a barrier."""
 
     def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
         self.folder, self.parts, self.eligible = folder, parts, eligible
-        self._read = reader_of_stretches(folder, self._look_up)
+        self.close()
+
+    def close(self) -> None:
+        """See PartsReader."""
+        self._read = reader_of_stretches(self.folder, self._look_up)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For Ray: what was looked up is looked up again there."""
@@ -95,6 +111,6 @@ class SymbolReader(PartsReader):
         return np.append(joined.fill_null(BARRIER).to_numpy(), np.int32(BARRIER))
 
     def read(self, part: SequencePart) -> Int32:
-        """See Reader."""
+        """See PartsReader."""
         symbols, ids = self._read(part)
         return symbols[ids]

@@ -1,8 +1,8 @@
 """Superwords: the second half of a training, from the stored documents, never holding them in memory.
 
     words         phase one, to the full size (or to --transition)              (train/trainer.py)
-    stage 2       uw only: documents as tokens, cut by the second pattern       (train/superwords/stage2.py)
     eligible      chunks that are one token and match --superword-pattern       (train/superwords/neighbours.py)
+    stage 2       uw instead: documents as tokens, cut by the second pattern    (train/superwords/stage2.py)
     neighbours    pairs of them that stand side by side, counted                (train/superwords/neighbours.py)
     runs          documents cut where neighbours are rarer than T, grouped      (train/superwords/runs.py)
                   neighbours and runs of all documents, added up by SQL         (train/superwords/sums.py)
@@ -21,8 +21,8 @@ table of all, runs of a stretch, the words; supermerges go to the journal, behin
 are used again. The folder is named after the word events, how many tokens they were to make, the options and
 the documents, so it is there only if phase one was complete, and nothing of another phase one is used.
 
-Places where tests let the process die: those of tasks.py and stage2.py, adjacency-filled, adjacency-written,
-words-filled, words-written, and events-committed of journal.py.
+Places where tests let the process die: those of tasks.py, adjacency-filled, adjacency-written, words-filled,
+words-written, and events-committed of journal.py.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, 
 from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
 from streambpe.train.superwords.rules import Spellings, join_rule
 from streambpe.train.superwords.runs import Kept, OpenChunks, RunTable, write_run_words
-from streambpe.train.superwords.stage2 import StageTwo, stage_two_runner
+from streambpe.train.superwords.stage2 import TokenReader
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.tasks import DocumentTasks
 from streambpe.train.superwords.work import Work
@@ -83,7 +83,7 @@ def superwords_folder(start: Start, documents: Sequence[SequencePart], words: Ev
     were to be more and are not complete."""
     config = {key: value for key, value in start.training.config.as_facts().items() if key != "vocab_size"}
     parts = [structs.asdict(part) for part in documents]
-    made_of = fingerprint(events_digest(words), start.goal.words, config, parts)
+    made_of = fingerprint(events_digest(words), start.goal.words, config, parts, "merges beside neighbours")
     return start.training.private.absolute() / f"superwords-{made_of}"
 
 
@@ -204,13 +204,16 @@ class SuperwordPhase:
         return self._advance
 
     def _look_at_documents(self) -> None:
-        self.reader = self._second_stage() if self.config.superwords == "uw" else self._whole_chunks()
+        uw = self.config.superwords == "uw"
+        self.reader = self._tokens() if uw else self._whole_chunks()
         stage = self._stage("neighbours", self.reader.places)
         if has_note(self.sums.path, self.made_of):
             stage(self.reader.places)
         else:
             files = DocumentTasks("neighbours", self.folder, self.made_of, self.reader).answer(self.work, stage)
             self.sums.add_up_neighbours(files, self.made_of)
+        if uw:
+            self._make_words()
         self.levels = self._levels()
         release_memory()
 
@@ -234,25 +237,21 @@ class SuperwordPhase:
         self.chunks = eligible.select("symbol", "chunk")
         return SymbolReader(self.training.run.sequences.absolute(), self.documents, eligible)
 
-    def _second_stage(self) -> PartsReader:
-        """The documents as tokens in stage-2 chunks, and the words as they count there."""
-        documents, work, events = self.documents, self.work, self.learned
-        places = sum(part.places for part in documents)
+    def _tokens(self) -> PartsReader:
+        """The documents as tokens in stage-2 chunks."""
         pattern = encoding_pattern({**self.start.corpus.counting.as_facts(), **self.config.as_facts()})
-        stage = StageTwo(
-            self.training.run.sequences, documents, pattern, self.alphabet, self.book.contents, events,
-            self.config.overlaps == "disjoint", work.folder / "stage2", self.spare // _REST_SHARE, self.made_of,
+        return TokenReader(
+            self.training.run.sequences.absolute(), self.documents, pattern, self.alphabet, self.book.contents,
+            self.learned, disjoint=self.config.overlaps == "disjoint", most_bytes=self.spare // _REST_SHARE,
         )  # fmt: skip
-        reader = stage.write(stage_two_runner(documents, work), self._stage("stage 2", places))
-        n, stood = stage.counted()
-        self.words = [
-            merge_event(*events[i].pair, events[i].id, many)
-            for i, many in zip(np.flatnonzero(stood).tolist(), n[stood].tolist(), strict=True)
-        ]
+
+    def _make_words(self) -> None:
+        """The words that stage 2 makes again, as they count there."""
+        events = self.learned
+        self.words = [merge_event(*events[i].pair, events[i].id, n) for i, n in self.sums.merges()]
         first = self.alphabet.first_id
         self.chunks = pl.DataFrame(schema={"symbol": pl.Int32, "chunk": pl.String})  # a symbol is no chunk here
         self.eligible = [*range(first, first + len(self.alphabet)), *(event.id for event in self.words)]
-        return reader
 
     def _levels(self) -> list[int]:
         """The thresholds T to go through, falling."""

@@ -39,8 +39,9 @@ LEAST_BYTES = 32 << 20  # of DuckDB's buffers
 _NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and ordered
 _RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
 _STEP = 512  # rows of a file, of which one is looked at to find ranges of keys
+_LOWEST = -1 << 32  # key
 _SPREAD = 1 << 63  # column `by` is below this
-NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])  # key: left << 32 | right
+NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])  # key: left << 32 | right, or of a merge (stage2.py)
 
 
 class Sums(msgspec.Struct, frozen=True):
@@ -70,6 +71,11 @@ class Sums(msgspec.Struct, frozen=True):
         failpoint("adjacency-written")
         for path in files:
             path.unlink()
+
+    def merges(self) -> list[tuple[int, int]]:
+        """(the place of a merge among the words, what it counts in stage 2) of those whose pair stood there."""
+        with self._open() as con:
+            return run_sql(con, "list_merges", neighbours=str(self.path))
 
     def keys(self, least: int) -> Int64:
         """left << 32 | right of the neighbours that stand in at least so many places, ascending."""
@@ -108,12 +114,12 @@ def key_ranges(con: duckdb.DuckDBPyConnection, files: Sequence[str], rows_at_onc
 
     file 1   keys 3 5 7 9 11    seen 3 7 11    (STEP 2)
     file 2   keys 4 5 6         seen 4 6
-    all      3 4 6 7 11         4 rows at once: from 0 on, from 6 on, from 11 on
+    all      3 4 6 7 11         4 rows at once: from the lowest on, which merges have, from 6 on, from 11 on
     """
     if not files:
         return []
     seen = query_frame(con, "learning/some_keys", files=files, step=_STEP)["key"].to_numpy()
-    borders = [0, *np.unique(seen[:: max(1, rows_at_once // _STEP)])[1:].tolist()]
+    borders = [_LOWEST, *np.unique(seen[:: max(1, rows_at_once // _STEP)])[1:].tolist()]
     return [(low, high - 1) for low, high in pairwise([*borders, 1 << 63])]
 
 

@@ -1,6 +1,6 @@
 """Questions about the documents as tasks: each reads its own shard of them.
 
-    shard_neighbours   leaves rows (key, n)       neighbours-0-8388608.parquet
+    shard_neighbours   leaves rows (key, n)       neighbours-0-8388608.parquet; under uw, keys below 0 are merges
     shard_runs         leaves rows (run, by, n)   runs-5-0c29bb4e5c9d-0-8388608.parquet
 
 The shards (store/shards.py) are between cuts at which stretches of the input begin, so that a file is used again after
@@ -32,6 +32,7 @@ from streambpe.runners.runner import Attempt, Here, Runner
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.shards import cuts_of, pieces_of
+from streambpe.text.split import alarm
 from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, PartsReader
 from streambpe.train.superwords.runs import Kept, RunCounting
 from streambpe.train.superwords.sums import NEIGHBOURS
@@ -105,15 +106,17 @@ class DocumentTasks(Question):
         left = [ends for path, ends in shards.items() if not path.exists()]
         advance(self.reader.places - sum(stop - start for start, stop in left))
         self.ask(runner, shard_neighbours if self.kept is None else shard_runs, left, advance)
+        self.reader.close()
         return list(shards)
 
     def table_bytes(self, attempt: Attempt) -> int:
         """Of a task's memory, for its table; as much is for taking a full one out."""
         return max(attempt.memory_bytes - self.held_bytes, _LEAST_TABLE) // 2
 
-    def pieces(self, ends: Ends, attempt: Attempt) -> Iterator[tuple[Int32, bool]]:
+    def pieces(self, reader: PartsReader, ends: Ends, attempt: Attempt) -> Iterator[tuple[Int32, bool]]:
         """What a task reads; see pieces_of."""
-        reader = self.reader
+        if attempt.own_process:
+            alarm.turn_on()
         for piece in pieces_of(reader.parts, *ends, reader.read, self.threads, attempt.advance):
             if attempt.stopping:
                 raise TaskStopped
@@ -139,6 +142,7 @@ class DocumentTasks(Question):
 def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
     """Count the neighbours of a shard."""
     shards: DocumentTasks = attempt.shared
+    reader = shards.reader.counting()
     with shards.writing(ends, attempt, NEIGHBOURS, "zstd") as out:
         table, last = PairTable(shards.table_bytes(attempt)), BARRIER
 
@@ -147,7 +151,7 @@ def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
             out.write_table(pa.table([*table.take()], schema=NEIGHBOURS), row_group_size=_GROUP_ROWS)
             table = PairTable(shards.table_bytes(attempt))
 
-        for piece, follows in shards.pieces(ends, attempt):
+        for piece, follows in shards.pieces(reader, ends, attempt):
             between = [np.array([last, piece[0]], np.int32)] if follows else []
             for symbols in (*between, piece):
                 state = count_from_here()
@@ -155,6 +159,7 @@ def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
                     write_section()
             last = int(piece[-1])
         write_section()
+        out.write_table(pa.table([*reader.counted()], schema=NEIGHBOURS))
 
 
 def shard_runs(ends: Ends, attempt: Attempt) -> None:
@@ -163,7 +168,7 @@ def shard_runs(ends: Ends, attempt: Attempt) -> None:
     assert shards.kept is not None
     with shards.writing(ends, attempt, RUNS, "lz4") as out:
         counting = RunCounting(shards.kept.pairs(), shards.table_bytes(attempt), out)
-        for symbols, follows in shards.pieces(ends, attempt):
+        for symbols, follows in shards.pieces(shards.reader, ends, attempt):
             counting.go_on(symbols, follows)
         counting.end()
         counting.write_section()

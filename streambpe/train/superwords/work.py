@@ -61,14 +61,13 @@ class Work(msgspec.Struct, frozen=True):
     folder: Path  # absolute
     resources: Resources  # memory: what the questions may take, beside all that the training holds
 
-    def runner(self, each_bytes: int, at_once: int = 1) -> Runner:
-        """Who does tasks that need so much memory each: Ray, or this process, so many at once if they have room."""
+    def runner(self, each_bytes: int) -> Runner:
+        """Who does tasks that need so much memory each: Ray, or this process."""
         if self.resources.engine == "ray":
             folder = self.folder / "ray"
             with contextlib.suppress(LimitError):
                 return OnRay(Needs(self.resources, 0, each_bytes, folder, extra_bytes=_SHARED_BYTES))
-        workers = max(1, min(at_once, self.resources.memory_bytes // max(1, each_bytes)))
-        return Here(workers, self.resources.memory_bytes // workers)
+        return Here(1, self.resources.memory_bytes)
 
     def readers(self, parts: Sequence[SequencePart]) -> int:
         """How many threads of this process may each hold a part."""
