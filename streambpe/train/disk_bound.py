@@ -21,7 +21,7 @@ from streambpe.train.pace import Pace
 # Bytes on disk for each byte of text, of ordinary English; docs/scale.md. Distinct chunks come on top. superbpe was not
 # measured: it makes the same files as boundless.
 _DOCUMENTS = 0.42
-_WORKING = {"none": 0.0, "boundless": 0.6, "superbpe": 0.6, "uw": 1.2}
+_WORKING = {"none": 0.0, "boundless": 0.6, "superbpe": 0.6, "uw": 0.6}
 _LOOK_SECONDS = 0.5  # at least, between two looks at the disk
 
 
