@@ -10,7 +10,7 @@ from tests.rot import STATES, matrix
 FILES = {  # of docs/run-folder.md; those that a kill leaves behind are there too
     "run.json", "state.duckdb", "status.json", "train.toml", "model.events.jsonl",
     "pending.events", "neighbours.parquet", "made_of.json", ".chunks.parquet.streambpe.new",
-    "part-*.parquet", "part-*.chunks.parquet", "part-*.counts.parquet", "symbols.i32", "offsets.i64", "weights.i64",
+    "part-*.parquet", "part-*.chunks.parquet", "symbols.i32", "offsets.i64", "weights.i64",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,6 +67,7 @@ class PartsReader(ABC):
     """The parts of a run as symbols, in the order of the input."""
 
     parts: Sequence[SequencePart]
+    effort: ClassVar[int] = 1  # a task has so many times less places, as reading one takes longer
 
     @property
     def places(self) -> int:

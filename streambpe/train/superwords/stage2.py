@@ -56,6 +56,8 @@ _AT_ONCE = 1 << 20  # bytes of these that are replayed together
 class TokenReader(PartsReader):
     """Stored documents as tokens, with a barrier behind every stage-2 chunk. No chunk goes on in the next part."""
 
+    effort = 4
+
     def __init__(
         self,
         folder: Path,

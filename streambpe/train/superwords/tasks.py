@@ -94,7 +94,8 @@ class DocumentTasks(Question):
         runner = work.runner(self.held_bytes + _LEAST_TABLE)
         if not isinstance(runner, Here):
             return self.answer_by(runner, min(max(places // _TASKS, LEAST_TASK), MOST_TASK), advance)
-        return replace(self, threads=work.readers(self.reader.parts)).answer_by(runner, MOST_PLACES, advance)
+        alone = replace(self, threads=work.readers(self.reader.parts))
+        return alone.answer_by(runner, MOST_PLACES // self.reader.effort, advance)
 
     def answer_by(self, runner: Runner, size: int, advance: Advance) -> list[Path]:
         """The same by a runner, in tasks of about so many places."""
