@@ -6,8 +6,8 @@
        the cat FF the dog FF      ->  "the" 2, " cat" 1, " dog" 1
                                   ->  0 1 -1 0 2 -1      (numbers by first occurrence; -1 ends a document)
 
-   With `sticks`, it is the pieces of chunks, which are cut between two bytes that do not stick. With those of the tokens
-   "th" "he" " c" "at":
+   With `sticks`, pieces are counted: chunks are cut between any two bytes that do not stick. With the bytes that stick in
+   the tokens "th" "he" " c" "at":
 
        the cat FF                 ->  "the" 1, " c" 1, "at" 1
 

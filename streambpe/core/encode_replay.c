@@ -48,7 +48,7 @@ static inline int32_t next_at(const pair_rules *rules, const int32_t *token, int
     return event;
 }
 
-/* It is the turn of an event, and these are the places that wait. */
+/* Count an event when its turn comes, and note for which events the places wait: their pairs stand there. */
 static void tally_turn(event_tally *tally, const int32_t *waits, int64_t n, int32_t event) {
     for (int64_t i = 0; i < n; i++) {
         if (waits[i] != NEVER)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from streambpe.core.binding import Sticks
 from streambpe.core.encoding import BYTES, KEEP, AlphabetSymbols, EncoderCore, Ids, ModelTables, NumberedEvents, Tally
 from streambpe.model.eventlog import Event, Op
 
@@ -20,8 +20,15 @@ class BulkReplay:
     `sizes[id]` is how many symbols an id was made of; only deletions ask for it.
     """
 
-    def __init__(self, events: Iterable[Event], n_ids: int, sizes: Sequence[int] = (), **text: Any) -> None:
-        """`text`: for a core that encodes text as well, what ModelTables is to know of that."""
+    def __init__(
+        self,
+        events: Iterable[Event],
+        n_ids: int,
+        sizes: Sequence[int] = (),
+        symbols: AlphabetSymbols | None = None,
+        sticks: Sticks | None = None,
+    ) -> None:
+        """`symbols` and `sticks`: for a core with these tables that encodes text; see ModelTables."""
         made: list[int] = []
         merges: dict[tuple[int, int], list[int]] = {}
         deletions: dict[int, list[int]] = {}
@@ -34,8 +41,8 @@ class BulkReplay:
             else:
                 merges.setdefault(event.pair, []).append(number)
         lengths = np.array(sizes or [1] * n_ids, np.int32)
-        text.setdefault("symbols", AlphabetSymbols(BYTES, KEEP, np.zeros(256, np.int32)))
-        self.tables = ModelTables(NumberedEvents(made, merges, deletions, into, {}, lengths), **text)
+        symbols = symbols or AlphabetSymbols(BYTES, KEEP, np.zeros(256, np.int32))
+        self.tables = ModelTables(NumberedEvents(made, merges, deletions, into, {}, lengths), symbols, sticks=sticks)
 
     def replay(self, symbols: Ids, counts: Places, tally: Tally | None = None) -> tuple[Ids, Places]:
         """Sequences of symbols, counts[i] of each -> (ids one after another, how many of each). A tally is only for

@@ -13,6 +13,7 @@ import pytest
 
 from streambpe.errors import LimitError
 from streambpe.model.alphabet import Alphabet
+from streambpe.model.replay import Model
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
@@ -20,6 +21,8 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.superwords import stage2
 from streambpe.train.superwords.stage2 import TokenReader
+from tests.oracles.replay import encode_symbols
+from tests.oracles.splits import split_text
 from tests.runs import SMALL, log_of, small_blocks
 from tests.samples import natural_text
 
@@ -65,7 +68,7 @@ def read_all(reader: TokenReader, parts: Sequence[SequencePart]) -> tuple[list[l
     return [counting.read(part).tolist() for part in parts], [column.tolist() for column in counting.counted()]
 
 
-@pytest.mark.parametrize("pattern", ["superbpe2", NO_CUTS])
+@pytest.mark.parametrize("pattern", ["superbpe2", "whitespace", NO_CUTS])
 def test_tokens_do_not_depend_on_the_parts(
     many_parts: TokenReader, tmp_path: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +85,22 @@ def test_tokens_do_not_depend_on_the_parts(
     backwards, same = read_all(pickle.loads(pickle.dumps(many)), many.parts[::-1])
     assert (backwards[::-1], same) == (found, words)
     assert not np.any(many.counted()[1])  # who only reads counts nothing
+
+
+def test_tokens_are_those_of_the_slow_encoder(many_parts: TokenReader) -> None:
+    """Of every stage-2 chunk, by the definition of both the split and the encoder."""
+    run, pattern = many_parts.folder.parent, find_pattern("superbpe2", gaps="keep")
+    model, ids = Model(log_of(run)), Alphabet.from_header(log_of(run).header.alphabet).id_of
+    texts = [(run.parent / f"texts/{name}.txt").read_text(encoding="utf-8") for name in "ab"]
+    texts += [f"day {i} of the end" for i in range(200)]
+    found: list[list[int]] = [[]]
+    for token in chain(*read_all(many_parts, many_parts.parts)[0]):
+        if token < 0:
+            found.append([])
+        else:
+            found[-1].append(token)
+    chunks = [chunk.encode() for text in texts for chunk in split_text(pattern, text)]
+    assert found == [*(encode_symbols(model, [ids[bytes([byte])] for byte in chunk]) for chunk in chunks), []]
 
 
 def test_a_text_without_a_certain_border_is_refused(many_parts: TokenReader) -> None:

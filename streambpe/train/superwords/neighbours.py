@@ -67,7 +67,7 @@ class PartsReader(ABC):
     """The parts of a run as symbols, in the order of the input."""
 
     parts: Sequence[SequencePart]
-    effort: ClassVar[int] = 1  # a task has so many times less places, as reading one takes longer
+    effort: ClassVar[int] = 1  # how long reading takes; a task has that many times fewer places
 
     @property
     def places(self) -> int:

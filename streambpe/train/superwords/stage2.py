@@ -10,12 +10,12 @@ learned from as superwords are (neighbours.py, runs.py); the symbols are tokens 
 The merges of phase one are made in stage-2 chunks as if they were learned there: each has the count of its pair there
 at its turn, which is 0 if earlier merges took up every place of the pair. A merge whose pair never stood there is
 passed over. No chunk is replayed as a whole: it is cut between two bytes wherever no token of phase one holds these two
-bytes side by side, because no merge can ever reach across. Such a piece is looked up, as an encoder does with chunks.
+bytes side by side, because no merge can ever reach across. The pieces are looked up in an encoder's cache.
 
-Nothing of this is stored: whoever asks the documents something reads them so. Who asks first, to count neighbours, also
-counts the pieces, and what each merge counts in the distinct ones. The unfinished end of a part's last document is read
-with the next part. Which end that is follows from the part's own text, and only where that has no certain border from
-the text before; so parts are read in any order.
+None of this is stored: the tokens are made again each time the documents are read. The first reading, which counts
+neighbours, also counts the distinct pieces, and from them what each merge counts. The unfinished end of a part's last
+document is read with the next part. That end follows from the part's own text or, if this has no certain border, from
+the text before it as well; so parts can be read in any order.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class TokenReader(PartsReader):
         return -1 - places, self._n[places]
 
     def _count_merges(self, offsets: Int64, data: Bytes, n: Int64) -> None:
-        """Add what the merges count in distinct pieces that occur so often."""
+        """Add what the merges count in distinct pieces, each of which occurs n times."""
         tally = Tally(n, np.zeros_like(self._n), self.disjoint, np.zeros_like(self._stood))
         for start, stop in slices(offsets, _AT_ONCE):
             tally.weights = n[start:stop]

@@ -39,7 +39,7 @@ LEAST_BYTES = 32 << 20  # of DuckDB's buffers
 _NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and ordered
 _RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
 _STEP = 512  # rows of a file, of which one is looked at to find ranges of keys
-_LOWEST = -1 << 32  # key
+_LOWEST = -1 << 32  # of all keys
 _SPREAD = 1 << 63  # column `by` is below this
 NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])  # key: left << 32 | right, or of a merge (stage2.py)
 
