@@ -1,11 +1,12 @@
 """A corpus larger than the disk: counted from a pipe segment by segment, killed on the way, learned, and checked.
 
     python benchmarks/segments.py en_100.txt multi_60.txt --mb 100000 --kills 20 --memory 2GB --work /disk
+    python benchmarks/segments.py en_100.txt multi_60.txt --mb 30000 --superwords uw --kills 10 --train-kills 10
 
 synthetic.py makes segment N from seed N, and `streambpe count RUN - --stdin-name seg-N` reads it from a pipe, so the
 corpus never lies on the disk. Kills (SIGKILL, the whole process tree) fall at random into as many segments, which are
-then given again. At the end the vocabulary is learned, and `check` adds everything up. With --unbroken the whole is
-done once more without kills, and the event logs have to be equal.
+then given again. At the end the vocabulary is learned, killed at random times and resumed, and `check` adds everything
+up. With --unbroken the whole is done once more without kills, and the event logs have to be equal.
 
 A row is a tenth of the segments, or a stage after them: its seconds; those of a processor that making the text took,
 which is no work of ours but needs one of the cores; those of our process tree; its highest memory (PSS, once a second);
@@ -36,6 +37,7 @@ COUNTED = ("documents", "chunks", "distinct")
 COLUMNS = ("stage", "counted_MB", "wall_s", "making_s", "cpu_s", "peak_MB", "disk_MB", "kills", *COUNTED)
 PART = 10  # of the segments for a row
 PIPE = 1 << 20
+BETWEEN = 180  # seconds, on average, from one kill of the training to the next
 
 
 class Watched:
@@ -76,6 +78,21 @@ class Watched:
             sys.exit(f"{' '.join(arguments)}: exit {process.returncode}")
         return json.loads(said)
 
+    def finish(self, arguments: list[str], kills: list[float]) -> None:
+        """Run a command to its end; killed after each of so many seconds, and given again."""
+        for seconds in [*kills, None]:
+            process = self.start(*arguments)
+            try:
+                said, _ = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                self.kills += 1
+                continue
+            if process.returncode:
+                sys.exit(f"{' '.join(arguments)}: exit {process.returncode}\n{said.decode()}")
+            return
+
     @staticmethod
     def _write(process: subprocess.Popen[bytes], piece: memoryview) -> None:
         while piece:
@@ -90,26 +107,32 @@ class Watched:
         return [*cells, *(str(counted[name]) for name in COUNTED)]
 
 
-def whole(table: Table, text: synthetic.Text, given: argparse.Namespace, name: str, kills: dict[int, float]) -> str:
+def whole(
+    table: Table, text: synthetic.Text, given: argparse.Namespace, name: str, kills: dict[int, float], late: list[float]
+) -> str:
     """Count, learn and check; what the event log's digest is."""
     run = scratch(given.work) / f"{name}.run"
     shutil.rmtree(run, ignore_errors=True)
     quiet, segments = ["--memory", given.memory, "--progress", "none"], round(given.mb / given.segment)
+    counting, learning = ["--format", "jsonl", "--json", *quiet], ["--vocab-size", str(given.vocab_size), *quiet]
+    if given.superwords:
+        kinds = {"uw": ("superbpe1", "uw"), "boundless": ("boundless", "boundless")}
+        pattern, superwords = kinds[given.superwords]
+        counting += ["--pattern", pattern, "--sequences"]
+        learning += ["--superwords", superwords]
+    if given.max_disk:
+        counting, learning = ([*options, "--max-disk", given.max_disk] for options in (counting, learning))
     measured = Watched(run)
     for number in range(1, segments + 1):
-        arguments = ["count", str(run), "-", "--stdin-name", f"seg-{number}", "--format", "jsonl", "--json", *quiet]
+        arguments = ["count", str(run), "-", "--stdin-name", f"seg-{number}", *counting]
         counted = measured.count(arguments, text, given.segment, number, kills.get(number, float("inf")))
         if number % -(-segments // PART) == 0 or number == segments:
             stage = f"{name}: counting to {number * given.segment / 1000:g} GB"
             table.add(*measured.row(stage, number * given.segment, counted))
             measured = Watched(run)
-    learning = ["train", str(run), "--vocab-size", str(given.vocab_size), *quiet]
-    for stage, arguments in (("learning", learning), ("check", ["check", str(run), *quiet])):
+    for stage, arguments in (("learning", ["train", str(run), *learning]), ("check", ["check", str(run), *quiet])):
         measured = Watched(run)
-        process = measured.start(*arguments)
-        said, _ = process.communicate()
-        if process.returncode:
-            sys.exit(f"{stage}: exit {process.returncode}\n{said.decode()}")
+        measured.finish(arguments, late if stage == "learning" else [])
         table.add(*measured.row(f"{name}: {stage}", given.mb, counted))
     return events_digest(read_event_log(run / "model.events.jsonl").events)
 
@@ -121,23 +144,27 @@ def main() -> None:
     options.add_argument("--mb", type=float, default=100_000)
     options.add_argument("--segment", type=float, default=1000, help="MB of each")
     options.add_argument("--kills", type=int, default=20)
+    options.add_argument("--train-kills", type=int, default=0, help=f"about {BETWEEN} s apart")
+    options.add_argument("--superwords", choices=("uw", "boundless"))
     options.add_argument("--memory", default="2GB")
+    options.add_argument("--max-disk", help="for each command")
     options.add_argument("--seed", type=int, default=0, help="of the kills")
     options.add_argument("--unbroken", action="store_true")
     given = options.parse_args()
     chance = random.Random(given.seed)
     chosen = chance.sample(range(1, round(given.mb / given.segment) + 1), given.kills)
     kills = {number: chance.uniform(0, given.segment * 1e6) for number in chosen}
+    late = [chance.uniform(0, 2 * BETWEEN) for _ in range(given.train_kills)]
     of = " and ".join(path.stem for path in given.text)
     about = {
         "corpus": f"{given.mb:g} MB in segments of {given.segment:g} MB, made of {of}",
-        "job": f"{given.vocab_size} ids, --memory {given.memory}",
+        "job": f"{given.vocab_size} ids, {given.superwords or 'plain'}, --memory {given.memory}",
     }
     with Table(given.name, about, COLUMNS) as table:
         text = synthetic.learned(given.text)
-        digests = [whole(table, text, given, "killed", kills)]
+        digests = [whole(table, text, given, "killed", kills, late)]
         if given.unbroken:
-            digests.append(whole(table, text, given, "unbroken", {}))
+            digests.append(whole(table, text, given, "unbroken", {}, []))
     print(f"events: {', '.join(digests)}")
     sys.exit("the event logs differ" if len(set(digests)) > 1 else None)
 
