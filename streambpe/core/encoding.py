@@ -17,12 +17,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, Sticks, library, structure
+from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, library, structure
 from streambpe.core.strings import expanded
 from streambpe.errors import CoreError, LimitError, ModelError
 
 Ids = npt.NDArray[np.int32]
 Pair = tuple[int, int]
+Merge = tuple[int, int, int]  # left, right, and the token made of them
+Sticks = npt.NDArray[np.bool_]  # (256, 256): whether the one byte may stand before the other inside a piece
 
 NEVER = 2**31 - 1  # an event behind all others
 END_OF_TEXT = -2  # in a stream of ids, as is UNKNOWN = -1
@@ -243,6 +245,42 @@ class Tally(msgspec.Struct):
     disjoint: bool
     stood: npt.NDArray[np.bool_]
 
+    def packed(self) -> Longs:
+        """As the core reads it."""
+        return structure(self.n, self.stood, 1, self.disjoint, 0, 0, 0, 0)
+
+
+class TextTally(Tally):
+    """Of texts, without the chunks that the cache had. `tokens`: by log id, how many are in all other chunks. `shared`:
+    whether an event's token has another event, too; a chunk with such an event is never kept in the cache."""
+
+    tokens: Longs
+    shared: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, disjoint: bool, merges: Sequence[Merge], n_ids: int) -> TextTally:
+        """Of these merges, all at 0."""
+        made, n = np.array([merge[2] for merge in merges], np.int64), np.zeros(len(merges), np.int64)
+        shared = np.bincount(made, minlength=1)[made] > 1
+        return cls(n[:0], n, disjoint, np.zeros(len(n), bool), np.zeros(n_ids, np.int64), shared)
+
+    def packed(self) -> Longs:
+        """See Tally."""
+        return structure(self.n, self.stood, 1, self.disjoint, 0, self.tokens, self.shared, 0)
+
+
+def with_found(n: Longs, merges: Sequence[Merge], found: Longs) -> Longs:
+    """What merges count, with the chunks that the cache had: `found` of each token there, which was made by the one
+    merge that makes it, as were its parts."""
+    everywhere, uses = n.copy(), found.tolist()
+    for place in range(len(merges) - 1, -1, -1):
+        left, right, made = merges[place]
+        if many := uses[made]:
+            everywhere[place] += many
+            uses[left] += many
+            uses[right] += many
+    return everywhere
+
 
 def _word_table(words: Mapping[bytes, int]) -> ChunkTable:
     table, ids = ChunkTable(NO_LIMIT), np.fromiter(words.values(), np.int64, len(words))
@@ -269,12 +307,18 @@ class EncoderCore(CoreObject):
             }
             self._stops = _word_table(words), _word_table(marked)
             others |= {"stops": self._stops[0].handle, "marked_stops": self._stops[1].handle}
+        self.tally: TextTally | None = None
         super().__init__("encoder", "the cache of chunks", tables.packed(**others), cache_bytes, limit)
         self._handle, self._limit = self.handle, limit
         self._encode_text = self._library.encode_text
         self._ids_a_byte = tables.ids_a_byte
         self._room = np.empty(_USUAL, np.int32)
         self._place = self._room.ctypes.data
+
+    def count_events(self, tally: TextTally) -> None:
+        """Count the events of all texts from here on; the cache is empty so far."""
+        self.tally, self._packed = tally, tally.packed()
+        self._library.encoder_tally(self._handle, self._packed)
 
     def set_limit(self, limit: int) -> None:
         """Allow another limit from here on."""
@@ -336,8 +380,7 @@ class EncoderCore(CoreObject):
         if tally is not None:
             if "chunk.deletion" in self._tables._fields:
                 raise ValueError("events with deletions are not counted")
-            events = structure(tally.n, tally.stood, 0, tally.disjoint, 0)
-            asked = [events, np.ascontiguousarray(tally.weights, np.int64)]
+            asked = [tally.packed(), np.ascontiguousarray(tally.weights, np.int64)]
         made = self._call(self._library.encode_symbols, ids, counts, len(counts), *asked)
         return ids[:made], counts
 

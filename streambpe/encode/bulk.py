@@ -7,8 +7,17 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.binding import Sticks
-from streambpe.core.encoding import BYTES, KEEP, AlphabetSymbols, EncoderCore, Ids, ModelTables, NumberedEvents, Tally
+from streambpe.core.encoding import (
+    BYTES,
+    KEEP,
+    AlphabetSymbols,
+    EncoderCore,
+    Ids,
+    ModelTables,
+    NumberedEvents,
+    Sticks,
+    Tally,
+)
 from streambpe.model.eventlog import Event, Op
 
 Places = npt.NDArray[np.int64]
