@@ -226,7 +226,7 @@ class TrainConfig:
     min_frequency: int = _most_used(1, "Stop when the best pair is rarer than this.", least=0)
     max_token_length: int | None = _vocabulary(None, "No token of more than N base symbols.", least=1)
     stop_list: int = _vocabulary(
-        0, "Give up to N of the most frequent chunks ids of their own. They never merge.", least=0, most=MOST_IDS
+        0, "At most N of the most frequent chunks get ids of their own. They never merge.", least=0, most=MOST_IDS
     )
     freq_cutoff: int = _vocabulary(1, "Ignore chunks rarer than N.", least=0)
     specials: tuple[str, ...] = _most_used(
@@ -241,7 +241,7 @@ class TrainConfig:
     )
     must: tuple[str, ...] = _vocabulary(
         (),
-        "Make this chunk a token, however rare it is; of FILE.txt, every line. Written as shown: \\n, ␠ or a space, "
+        "Make this chunk or each line of FILE.txt a token, however rare. Written as shown: \\n, ␠ or a space, "
         "<U+00AD>. May be given again.",
         metavar="TEXT|FILE.txt",
     )
@@ -253,14 +253,14 @@ class TrainConfig:
     )
     alpha: str | None = _vocabulary(  # a decimal
         None,
-        "Weigh the source groups by their size, as if each had its share of the text to this power: with 0 all groups "
-        "count alike, and 1 changes nothing.",
+        "Raise each source group's share of the text to this power: with 0 all groups count alike, and 1 changes "
+        "nothing.",
         metavar="NUMBER",
         told_default="1",
     )
     balance: bool = _vocabulary(
         False,
-        "Parity-aware BPE: at each step, take the merge that counts most in the source group that is compressed worst. "
+        "Parity-aware BPE: at each step, take the most frequent pair of the source group that is compressed worst. "
         "Compression is bytes per token, which misjudges scripts with more bytes per letter: see --balance-text.",
         off="--no-balance",
     )
@@ -284,11 +284,11 @@ class TrainConfig:
         told_default="never",
     )
     delete_to: Literal["bytes", "walk"] = _deletions(
-        "bytes", "Its other occurrences become base symbols, or the living tokens it was made of."
+        "bytes", "A deleted token is split into base symbols, or the living tokens it was made of."
     )
     delete_test: Literal["before", "after"] = _deletions(  # train/engine/deletion.py
         "before",
-        "before: merged / count before the merge >= T. after (the first PickyBPE): merged / (count after + merged) "
+        "before: merged / count before the merge >= T. after (the original PickyBPE): merged / (count after + merged) "
         "> T.",
     )
     superwords: Literal["none", "boundless", "superbpe", "uw"] = _most_used(

@@ -37,7 +37,7 @@ class CountConfig:
         "refuse", "What to do with text that a REGEX does not match.", untold=("drop",)
     )
     split_scripts: bool = _splitting(
-        False, "Cut the text where the script changes before splitting it.", off="--no-split-scripts"
+        False, "Before splitting text, cut it where the script changes.", off="--no-split-scripts"
     )
     digits: Literal["keep", "single", "two", "left3", "right3"] = _splitting(
         "keep",
@@ -51,8 +51,8 @@ class CountConfig:
     )
     bad_lines: Literal["error", "skip"] = _corpus(
         "error",
-        "A line of jsonl, csv or --lines that cannot be read (no JSON, no such field, not a string; not UTF-8 with "
-        "--bad-utf8 error) is an error, or it is skipped and counted.",
+        "A line of jsonl, csv or --lines that cannot be read (not JSON, no such field, not a string; not UTF-8 with "
+        "--bad-utf8 error) is an error, or it is skipped and tallied.",
     )
     sequences: bool = _superwords(
         False, "Store the documents as chunk ids as well. Superwords need this and turn it on.", off="--no-sequences"
@@ -63,7 +63,7 @@ class CountConfig:
     unencodable: Literal["bytes", "drop", "error"] = _splitting(
         "bytes",
         "Characters outside the SCRIPT table (unassigned in 16.0.0, or private use): keep them as bytes, drop and "
-        "count them, or stop with an error.",
+        "tally them, or stop with an error.",
     )
 
     sample: str = _corpus(
@@ -81,11 +81,11 @@ class CountConfig:
     )
     sample_files: str = _corpus(
         "all",
-        "Take only about one file in N, chosen by a hash of its folder's and its own name and --seed; read no other. "
+        "Read only about one file in N, chosen by a hash of FOLDER/FILE and --seed. "
         "Those of 1/16 are among those of 1/8.",
         metavar="1/N",
     )
-    seed: int = _corpus(0, "Another N takes other files (--sample-files).", least=0, most=2**32 - 1)
+    seed: int = _corpus(0, "Chooses which files --sample-files takes.", least=0, most=2**32 - 1)
 
     def __post_init__(self) -> None:
         if self.seed and self.sample_files == "all":
@@ -169,7 +169,7 @@ class SourceOptions:
         flag="--group",
         metavar="NAME=GLOB",
     )
-    group_by: Literal["folder"] | None = _corpus(None, "Each folder is a group of its own name.")
+    group_by: Literal["folder"] | None = _corpus(None, "Each folder is a group named after it.")
 
     shard: str | None = _corpus(
         None,

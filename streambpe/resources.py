@@ -110,7 +110,7 @@ class Resources:
     )
     address: str | None = _resources(
         None,
-        "With --engine ray: the cluster that this machine belongs to; auto for the one that runs here.",
+        "With --engine ray: the address of this machine's cluster; auto finds it.",
         metavar="HOST:PORT",
         told_default="a Ray of its own",
     )

@@ -60,14 +60,14 @@ def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json:
 
     \b
     SOURCE   .txt .jsonl .csv .parquet, each also .gz or .zst; a folder, a glob,
-             - for standard input, FILE.jsonl:FIELD for a field of its own, an
+             - for standard input, FILE.jsonl:FIELD for another field, an
              address (s3:// gs:// abfss:// hf:// https://). A .txt file is one
              document.
     PATTERN  gpt4o gpt2 r50k gpt4 cl100k punct boundless ultimate1 word-level
              superbpe1 superbpe2 script whitespace kimi-k2 deepseek-v3 none, or
              a regular expression in quotes.
 
-    Safe to stop and to kill at any moment: `streambpe resume RUN` goes on, and so does the same command. More
+    Safe to stop or kill at any moment: `streambpe resume RUN` or the same command continues. More
     sources can be added later; what was counted is skipped.
 
     \b
@@ -108,15 +108,15 @@ def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json:
 @extend_option
 @own_option(
     "--balance-text",
-    "With --balance: compare the groups on these texts, which say the same in each language. The worst group is "
-    "the one that needs most tokens. May be given again; every group needs one.",
+    "With --balance: compare the groups on these translations of one text. The worst group is "
+    "the one that needs the most tokens. May be given again; every group needs one.",
     "Vocabulary",
     many=True,
     metavar="GROUP=FILE",
 )
 @own_option(
     "--until-bytes-per-token",
-    "Stop at the smallest size at which --text has X bytes per token; at --vocab-size if none has.",
+    "Stop at the smallest size at which --text has X bytes per token, or at --vocab-size.",
     "Vocabulary",
     metavar="X",
 )
@@ -282,7 +282,7 @@ def converge(run: str, as_json: bool, **given: Any) -> None:
 
     Each line shows how much of the vocabulary is the same as with all the text, and bytes per token on held-out text:
     other documents, or --text. RUN is only read, and its sources are read again. The options are those of train, except
-    for superwords and weights.
+    for superwords, weights and balance.
 
     \b
     example:

@@ -199,11 +199,11 @@ def check(run: str, as_json: bool, **given: Any) -> None:
 @click.command()
 @click.argument("model")
 @own_option("--output", "The page to write.", short="-o", default="report.html", metavar="FILE")
-@text_option("Measure on this SOURCE, or as GROUP=FILE on that of a group")
+@text_option("Measure on this SOURCE, or on a group's, as GROUP=FILE")
 @reading_options("lines", "text_column")
 @own_option("--beside", "Compare with another vocabulary on --text.", metavar="MODEL")
 @click.option(
-    "--no-playground", "playground", flag_value=False, default=True, help="Leave out the box that cuts what you type."
+    "--no-playground", "playground", flag_value=False, default=True, help="Leave out the box that splits typed text."
 )
 @own_option("--force", "Overwrite FILE even if `report` did not write it.", default=False)
 @resource_options
@@ -246,7 +246,7 @@ def report(model: str, output: str, as_json: bool, **given: Any) -> None:
     "Also print how many ids are used in less than SHARE (0.05, 5%) of the places where merges make them.",
     metavar="SHARE",
 )
-@own_option("--fewest", "Also print the fewest tokens that the same ids could make of each chunk.", default=False)
+@own_option("--fewest", "Also print the fewest tokens that could spell each chunk.", default=False)
 @reading_options("lines", "text_column")
 @form_options(json="Print the result as one JSON list.", csv="Print comma-separated values, with a header.")
 @resource_options
@@ -258,8 +258,8 @@ def evaluate(models: tuple[str, ...], by: str | None, form: str | None, **given:
     MODEL    an event log, a RUN, or RUN:NAME
     measures `streambpe docs evaluate` explains them
 
-    With --by source, parity is the number of tokens of a file divided by that of the first file. If the files say
-    the same in several languages, it is what a language costs. --by group adds up files first. The last row has the
+    With --by source, parity is the number of tokens of a file divided by that of the first file. If they are
+    translations of one text, it is what a language costs. --by group adds up files first. The last row has the
     Gini coefficients: how unequal the files or groups are in tokens per byte, and in tokens.
 
     \b

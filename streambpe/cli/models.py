@@ -205,10 +205,10 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     "Cut the vocabulary to this size; with several sizes, each file has the size in its name.",
     metavar="N[,N...]",
 )
-@own_option("--verify", "Encode this SOURCE by MODEL and by PATH, and print the differences.", metavar="TEXT")
+@own_option("--verify", "Encode this SOURCE with MODEL and with PATH, and print the differences.", metavar="TEXT")
 @own_option("--no-compare", "Do not load the export in the library that it is for.", default=False)
 @own_option("--strict", "Exit 4 unless the export was compared and is exact.", default=False)
-@own_option("--onto", "For hf: write the tokenizer.json that was extended, and the new tokens.", metavar="OLD")
+@own_option("--onto", "For hf: add the new tokens to a copy of OLD, the extended tokenizer.json.", metavar="OLD")
 @own_option("--bos", "For FOLDER/ and gguf: the special token that begins a text.", metavar="TOKEN")
 @own_option("--eos", "For FOLDER/ and gguf: the special token that ends a text.", metavar="TOKEN")
 @own_option("--pad", "For FOLDER/ and gguf: the special token that pads a batch.", metavar="TOKEN")
@@ -368,7 +368,7 @@ def extend_report(model: str, top: int, as_json: bool, **given: Any) -> None:
     """Show what `train --extend` gained: bytes per token before and after, and the new tokens that save most.
 
     Each line has the id of a token, how many tokens it saves, how often it is used, the old ids it is made of (a new
-    row of an embedding matrix may start as their mean), and its text.
+    embedding row may start as the mean of theirs), and its text.
 
     \b
     example:

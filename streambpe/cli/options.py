@@ -203,7 +203,7 @@ def _take_config(ctx: click.Context, _param: click.Parameter, path: str | None) 
 
 config_option = own_option(
     "--config",
-    "Read options from a file. Those given here take precedence.",
+    "Read options from a file. The command line takes precedence.",
     "Most used",
     metavar="FILE.toml",
     is_eager=True,
@@ -239,7 +239,7 @@ partial_option = own_option(
     default=False,
 )
 
-force_option = own_option("--force", "Overwrite the file that -o names, which is refused otherwise.", default=False)
+force_option = own_option("--force", "Overwrite the file that -o names; else this is refused.", default=False)
 
 
 line_option, progress_option = (

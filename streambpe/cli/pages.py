@@ -28,7 +28,7 @@ def titles() -> dict[str, str]:
 @click.command()
 @click.argument("page", required=False)
 def docs(page: str | None) -> None:
-    """Show a page of the docs; without PAGE, which pages there are.
+    """Show a page of the docs; without PAGE, list them.
 
     On a terminal it is laid out for reading; elsewhere it comes as it is, in Markdown.
 

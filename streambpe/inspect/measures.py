@@ -39,7 +39,7 @@ MEASURES = {
     "parity": ("parity", "tokens beside those of the first source (for texts that say the same)"),
     "gini": ("gini", "of the tokens for each byte, over the sources or groups: 0 if all are the same"),
     "gini_tokens": ("gini/n", "of the tokens (for texts that say the same)"),
-    "fewest_tokens": ("fewest", "the fewest tokens that the same ids could make of each chunk"),
+    "fewest_tokens": ("fewest", "the fewest tokens that could spell each chunk"),
     "over_fewest": ("over", "how many more tokens there are, as a share of these"),
     "residues": ("residues", "ids that are used in less than a share of the places where they are made"),
 }
