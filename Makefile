@@ -79,7 +79,7 @@ test: $(VENV)/installed
 	$(BIN)/python -m pytest $(PARALLEL) --dist loadfile -m 'not long'
 
 test-long: $(VENV)/long
-	STREAMBPE_LONG=$${STREAMBPE_LONG:-1} $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long $(LONGEST) $(OTHERS)
+	STREAMBPE_LONG=$${STREAMBPE_LONG:-1} $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long --durations=25 $(LONGEST) $(OTHERS)
 
 # make test with the lowest versions that pyproject.toml allows of what streambpe needs
 test-lowest:

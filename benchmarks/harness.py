@@ -8,7 +8,7 @@
             processes count once, but never less than the RSS of its largest process (other programs on
             the machine may share its libraries, which lowers PSS); summed RSS where there is no PSS
     maxrss  the kernel's own high-water mark of the largest single process: no sample can miss it
-    disk    the most that its output and its temporary files took up, looked at four times a second and at the end
+    disk    the most that its output and its temporary files took up, looked at like PSS (below), and at the end
 
 Rounds go A B C A B C: noise of the machine hits all alike. Round 0 warms up (page cache, bytecode)
 and enters no figure. Each run's row is written as soon as it is known, so a stopped benchmark keeps
@@ -55,8 +55,7 @@ from streambpe.disk import folder_bytes
 
 HERE = Path(__file__).resolve().parent
 SAMPLE_SECONDS = 0.02
-PSS_SHARE = 0.05  # of one core, at most, spent on reading PSS
-DISK_SECONDS = 0.25
+PSS_SHARE = 0.05  # of one core, at most, spent on reading PSS, and on looking at a folder
 FIGURES = {"wall": "s", "cpu": "s", "peak": "MB", "maxrss": "MB", "disk": "MB"}
 COLUMNS = ("contender", "run", *(f"{figure}_{unit}" for figure, unit in FIGURES.items()), "load", "marks", "facts")
 
@@ -276,8 +275,11 @@ class _DiskSampler(threading.Thread):
         self.peak_bytes = 0
 
     def run(self) -> None:
-        while not self.ended.wait(DISK_SECONDS):
+        took = 0.0
+        while not self.ended.wait(max(SAMPLE_SECONDS, took / PSS_SHARE)):
+            began = time.monotonic()
             self._look()
+            took = time.monotonic() - began
         self._look()
 
     def _look(self) -> None:

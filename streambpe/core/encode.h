@@ -72,16 +72,16 @@ typedef struct {
 enum { BYTES, CHARACTERS, SCRIPT };
 enum { REFUSE, DROP, KEEP, ESCAPE }; /* a symbol outside the alphabet: an error, nothing, UNKNOWN, its bytes */
 
-/* How often the events of a model were made, asked for while sequences are replayed. In a text, that is all but the
-   chunks whose ids the cache had: there, each token was made by the one event that makes it, and so were its parts. A
-   chunk of which this is not all is not kept in the cache. */
+/* How often the events of a model were made while sequences were replayed. Of a text, chunks that the cache had are
+   left out: what they count follows from their tokens, each of which was made by one event, as were its parts
+   (`with_found` in encoding.py). A chunk for which that is not all is never kept in the cache. */
 typedef struct {
     int64_t *n;       /* of events: the places of its pair at its turn, each `weight` times */
     uint8_t *stood;   /* of events: 1 if its pair stood anywhere before its turn or at it */
     int64_t weight;   /* of the sequence */
     int64_t disjoint; /* "aaa" holds (a, a) once, else twice */
     int64_t made;     /* how many places of one event stand in `fresh` */
-    int64_t *tokens;  /* of a text: by log id, how many tokens of it `n` says all about */
+    int64_t *tokens;  /* of a text: by log id, how many are in chunks that were not left out */
     uint8_t *shared;  /* of a text, of events: 1 if another event makes the same token */
     int64_t odd;      /* 1 if a place was counted that was not joined, or a shared event was made */
 } event_tally;
