@@ -26,8 +26,10 @@ def neighbour_files(folder: Path, seed: int, files: int, rows: int) -> tuple[lis
             mine[7 << 32 | 7] += 2**61  # counts are 64-bit
         total.update(mine)
         paths.append(folder / f"neighbours-{number}.parquet")
-        frame = pl.DataFrame({"key": sorted(mine), "n": [mine[key] for key in sorted(mine)]})
-        frame.write_parquet(paths[-1])
+        ordered = sorted(mine.items())  # in two stretches, as if a table had been full, and one of a merge
+        stored = [(key, n - n // 2) for key, n in ordered] + [(key, n // 2) for key, n in ordered if n > 1] + [(-5, 3)]
+        frame = pl.DataFrame(stored, schema={"key": pl.Int64, "n": pl.Int64}, orient="row")
+        frame.write_parquet(paths[-1], row_group_size=100)
     return paths, total
 
 
@@ -39,14 +41,15 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     tmp_path /= "n=5"
     tmp_path.mkdir()
     monkeypatch.setattr(module, "_NEIGHBOUR_BYTES", module.LEAST_BYTES // rows_at_once)
-    monkeypatch.setattr(module, "_STEP", 16)
-    files, wanted = neighbour_files(tmp_path, 1, 3, 2000)
+    monkeypatch.setattr(module, "_FILES", 2)
+    files, wanted = neighbour_files(tmp_path, 1, 5, 2000)
     sums = Sums(tmp_path / "neighbours.parquet", 0, 2, None)
     assert not has_note(sums.path, "these")
     sums.add_up_neighbours(files, "these")
     assert not any(path.exists() for path in files)
     assert has_note(sums.path, "these")
     assert not has_note(sums.path, "others")
+    assert sums.merges() == [(4, 15)]
     for least in (1, 2, 3, 2**61, 2**62):
         assert sums.keys(least).tolist() == sorted(key for key, n in wanted.items() if n >= least)
     counts = sorted(wanted.values(), reverse=True)

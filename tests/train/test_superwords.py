@@ -156,7 +156,7 @@ def in_small_pieces(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tasks, "MOST_PLACES", 30)
     patch.setattr(tasks.DocumentTasks, "table_bytes", lambda self, attempt: 1 << 10)
     patch.setattr(stage2, "_TAIL", 3)
-    for name, value in (("_NEIGHBOUR_BYTES", 1 << 23), ("_STEP", 2), ("_RUN_BYTES", 1 << 24)):
+    for name, value in (("_NEIGHBOUR_BYTES", 1 << 23), ("_FILES", 2), ("_RUN_BYTES", 1 << 24)):
         patch.setattr(sums, name, value)
 
 
