@@ -116,10 +116,9 @@ def whole(
     quiet, segments = ["--memory", given.memory, "--progress", "none"], round(given.mb / given.segment)
     counting, learning = ["--format", "jsonl", "--json", *quiet], ["--vocab-size", str(given.vocab_size), *quiet]
     if given.superwords:
-        kinds = {"uw": ("superbpe1", "uw"), "boundless": ("boundless", "boundless")}
-        pattern, superwords = kinds[given.superwords]
+        pattern = {"uw": "superbpe1", "boundless": "boundless"}[given.superwords]
         counting += ["--pattern", pattern, "--sequences"]
-        learning += ["--superwords", superwords]
+        learning += ["--superwords", given.superwords]
     if given.max_disk:
         counting, learning = ([*options, "--max-disk", given.max_disk] for options in (counting, learning))
     measured = Watched(run)
