@@ -24,7 +24,6 @@ from streambpe.errors import CoreError, LimitError, ModelError
 Ids = npt.NDArray[np.int32]
 Pair = tuple[int, int]
 Merge = tuple[int, int, int]  # left, right, and the token made of them
-Sticks = npt.NDArray[np.bool_]  # (256, 256): whether the one byte may stand before the other inside a piece
 
 NEVER = 2**31 - 1  # an event behind all others
 END_OF_TEXT = -2  # in a stream of ids, as is UNKNOWN = -1
@@ -96,11 +95,11 @@ class ModelTables:
         unknown_name: int = -1,
         window: int = WINDOW,
         contents: Sequence[bytes] = (),
-        sticks: Sticks | None = None,
+        sticks: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits.
-        contents: the bytes of all tokens; chunks are looked up in parts where no token spans their border. sticks: the
-        same for any two bytes, and END_OF_TEXT stands behind every chunk."""
+        contents: the bytes of all tokens; chunks are looked up in parts where no token spans their border. sticks: for
+        any two bytes, whether they may stand side by side in a part; then END_OF_TEXT stands behind every chunk."""
         self.symbols, self.n_ids = symbols, len(events.sizes)
         tables = [symbols.symbols, *([] if symbols.indices is None else [symbols.indices]), [*stop_words.values(), 0]]
         last = max(int(np.asarray(table).max()) for table in tables)
