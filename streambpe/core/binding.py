@@ -36,6 +36,7 @@ _ERRORS = {
 }
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
+Sticks = npt.NDArray[np.bool_]  # (256, 256): whether the one byte may stand before the other inside a piece
 
 
 class _Place:
@@ -226,23 +227,26 @@ class ChunkTable(CoreObject):
         """How many bytes of memory it takes now."""
         return int(library().table_bytes(self._held)) if self._held else 0
 
-    def _scan(self, text: bytes, split: Split, at: int, ids: npt.NDArray[np.int32] | None) -> tuple[int, int]:
+    def _scan(
+        self, text: bytes, split: Split, at: int, ids: npt.NDArray[np.int32] | None, sticks: Sticks | None = None
+    ) -> tuple[int, int]:
         done = np.array([at, 0], np.int64)
         how = split.learn(text), split.preset, split.special, split.digits
         own = split.program, split.sets, split.steps, split.gaps
-        code = library().scan_text(self.handle, *how, *own, text, len(text), done[:1], done[1:], ids)
+        code = library().scan_text(self.handle, *how, *own, sticks, text, len(text), done[:1], done[1:], ids)
         if code == _SLOW:
             raise TimeoutError(int(done[0]))
         succeeded(code)
         return int(done[0]), int(done[1])
 
-    def count(self, text: bytes, split: Split, at: int = 0) -> tuple[int, int]:
-        """Count the chunks of text[at:] (documents, each ended by 0xFF): (where it stopped, how many chunks).
+    def count(self, text: bytes, split: Split, at: int = 0, sticks: Sticks | None = None) -> tuple[int, int]:
+        """Count the chunks of text[at:] (documents, each ended by 0xFF): (where it stopped, how many chunks). `sticks`:
+        their pieces, each as long as its bytes stick to those before them; only without a limit.
 
         It stops at the end, or where the limit is reached: then take out what is there, and go on from that place.
         TimeoutError: a program takes too many steps for the text in which this place is.
         """
-        return self._scan(text, split, at, None)
+        return self._scan(text, split, at, None, sticks)
 
     def number(self, text: bytes, split: Split) -> npt.NDArray[np.int32]:
         """The number of every chunk of a text in order, by first occurrence in this table; -1 where a document ends."""

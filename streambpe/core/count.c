@@ -6,6 +6,11 @@
        the cat FF the dog FF      ->  "the" 2, " cat" 1, " dog" 1
                                   ->  0 1 -1 0 2 -1      (numbers by first occurrence; -1 ends a document)
 
+   With `sticks`, pieces are counted: chunks are cut between any two bytes that do not stick. With the bytes that stick in
+   the tokens "th" "he" " c" "at":
+
+       the cat FF                 ->  "the" 1, " c" 1, "at" 1
+
    Counting stops where the table is full, and goes on from there when it is called with another table.
 
    Judge: tests/text/test_chunker.py, which counts what the `regex` module finds. */
@@ -82,17 +87,25 @@ EXPORT int64_t csv_records_end(const uint8_t *data, int64_t size) {
     return end;
 }
 
+/* Where the piece ends that begins at `p`, in a chunk that goes on to `end`. */
+static inline place piece_end(const uint8_t *sticks, place p, place end) {
+    for (p++; p < end && sticks[p[-1] << 8 | *p]; p++)
+        ;
+    return p;
+}
+
 /* Count or, with `ids`, number the chunks of text[*at:size]. `special`: the preset of runs that end with FE, or -1;
    `digits`: of a number in one chunk (split.c). `program`: NULL, or a pattern of the user's own (split_own.c), with the
    sets of each kind of character; it may take `steps` for a text, and `gaps` says whether what it leaves is a chunk.
+   `sticks`: NULL, or 1 at `a << 8 | b` where a piece may hold byte a before byte b.
 
    `*at` is moved past what was done; `*many` goes up by the chunks counted, or by the places of `ids` written. CORE_OK
    at the end; else an error, with `*at` before the chunk that found no place. */
 EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, int special, int digits,
-                     const own_step *program, const uint64_t *sets, int64_t steps, int gaps, const uint8_t *text,
-                     int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
+                     const own_step *program, const uint64_t *sets, int64_t steps, int gaps, const uint8_t *sticks,
+                     const uint8_t *text, int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
     split_function usual = split_preset(preset), other = special < 0 ? usual : split_preset(special);
-    const uint8_t *p = text + *at, *end = text + size, *stop = NULL;
+    const uint8_t *p = text + *at, *end = text + size, *stop = NULL, *after = p; /* `after`: the end of the chunk at p */
     split_function split = usual;
     own_state state = {program, sets, steps, 0, gaps, .skips = preset == WHITESPACE || program};
     split_memo memo;
@@ -113,18 +126,20 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
                 split = digits ? cut_digits : split;
             }
             if (p < stop) {
-                const uint8_t *chunk = p;
-                p = split(classes, chunk, stop, &memo);
-                if (state.skips) {
+                const uint8_t *piece = p;
+                if (p >= after) {
+                    after = split(classes, p, stop, &memo);
                     if (state.left < 0) {
-                        p = chunk;
                         error = CORE_SLOW;
                         break;
                     }
-                    if (state.program ? state.is_gap && !state.gaps : is(classes, chunk, stop, SPACE))
+                    if (state.skips && (state.program ? state.is_gap && !state.gaps : is(classes, p, stop, SPACE))) {
+                        p = after;
                         continue;
+                    }
                 }
-                waiting[n] = table_key(chunk, (uint64_t)(p - chunk), end);
+                p = sticks ? piece_end(sticks, p, after) : after;
+                waiting[n] = table_key(piece, (uint64_t)(p - piece), end);
                 table_soon(table, waiting + n++);
             } else {
                 if (*stop == DOCUMENT_END && ids)

@@ -43,11 +43,6 @@ EXPORT void encoder_limit(encoder *encoder, uint64_t limit) {
     encoder->space.limit = limit;
 }
 
-/* What counts the events of all texts from here on. */
-EXPORT void encoder_tally(encoder *encoder, event_tally *tally) {
-    encoder->tally = tally;
-}
-
 /* After ENCODE_DEAD: the log id that has no model id. */
 EXPORT int64_t encoder_bad(const encoder *encoder) {
     return encoder->bad;
@@ -147,11 +142,10 @@ static int64_t encode_anew(encoder *encoder, const uint8_t *chunk, uint64_t leng
         out[0] = stop;
     else {
         n = symbolise(encoder, chunk, length, marked, out);
-        encoder->space.tally = encoder->tally;
         if (n > 1 && n <= SHORT_SEQUENCE)
-            n = replay_short(&model->chunk, out, n, encoder->tally);
+            n = replay_short(&model->chunk, out, n, NULL);
         else if (n > 1) {
-            int64_t window = encoder->tally ? n : model->window, symbols = n;
+            int64_t window = model->window, symbols = n;
             for (; (n = replay_long(&encoder->space, &model->chunk, out, symbols, window)) == ENCODE_AGAIN; window *= 4)
                 symbolise(encoder, chunk, length, marked, out);
         }
@@ -182,14 +176,8 @@ static inline int line_has(const cache_line *line, const chunk_look *look) {
 /* Encode a chunk that the cache does not have, and keep its ids there if they fit. */
 static int64_t encode_and_keep(encoder *encoder, const chunk_look *look, int32_t *out, int *whole) {
     cache_line *line = look->line;
-    event_tally *tally = encoder->tally;
-    if (tally)
-        tally->odd = 0;
     int64_t n = encode_anew(encoder, look->chunk, look->length, look->marked, out, whole);
-    for (int64_t i = 0; tally && i < n; i++)
-        if (out[i] >= 0)
-            tally->tokens[out[i]]++;
-    if (!line || n < 1 || n > CACHED_IDS || (tally && tally->odd))
+    if (!line || n < 1 || n > CACHED_IDS)
         return n;
     int32_t kept = (int32_t)n + (*whole ? CACHED_WHOLE : 0);
     if (look->length <= SMALL_BYTES && n <= SMALL_IDS) {

@@ -59,8 +59,7 @@ typedef struct {
     const uint16_t *classes;                 /* of the split, as in split.c */
     const uint8_t *spanned; /* a bit for each place between characters that a token spans, see spanned_bit; or NULL */
     uint64_t spanned_mask;  /* one less than how many bits there are */
-    const uint8_t *sticks;  /* NULL; or chunks are looked up in pieces, and END_OF_TEXT stands behind each: 1 at
-                               `a << 8 | b` where a piece may hold byte a before byte b */
+    const uint8_t *sticks;  /* NULL; or as in scan_text: chunks are cut so, and END_OF_TEXT stands behind each */
     int64_t window; /* symbols of a long sequence that are replayed together */
     int64_t ids;               /* how many log ids there are: every symbol is one of them */
     int64_t alphabet, unknown; /* of the enums below */
@@ -72,18 +71,13 @@ typedef struct {
 enum { BYTES, CHARACTERS, SCRIPT };
 enum { REFUSE, DROP, KEEP, ESCAPE }; /* a symbol outside the alphabet: an error, nothing, UNKNOWN, its bytes */
 
-/* How often the events of a model were made while sequences were replayed. Of a text, chunks that the cache had are
-   left out: what they count follows from their tokens, each of which was made by one event, as were its parts
-   (`with_found` in encoding.py). A chunk for which that is not all is never kept in the cache. */
+/* How often the events of a model were made, asked for while sequences are replayed. */
 typedef struct {
     int64_t *n;       /* of events: the places of its pair at its turn, each `weight` times */
     uint8_t *stood;   /* of events: 1 if its pair stood anywhere before its turn or at it */
     int64_t weight;   /* of the sequence */
     int64_t disjoint; /* "aaa" holds (a, a) once, else twice */
     int64_t made;     /* how many places of one event stand in `fresh` */
-    int64_t *tokens;  /* of a text: by log id, how many are in chunks that were not left out */
-    uint8_t *shared;  /* of a text, of events: 1 if another event makes the same token */
-    int64_t odd;      /* 1 if a place was counted that was not joined, or a shared event was made */
 } event_tally;
 
 /* Memory to replay a sequence that is too long to be searched again and again. */
@@ -129,7 +123,6 @@ typedef struct {
     uint64_t lines; /* a power of two */
     void *memory;   /* of the cache */
     uint8_t pages[0x1100]; /* of the classes: 1 if known */
-    event_tally *tally;    /* of texts; NULL: nobody asks */
     int64_t bad;
 } encoder;
 

@@ -48,30 +48,19 @@ static inline int32_t next_at(const pair_rules *rules, const int32_t *token, int
     return event;
 }
 
-/* Note for which events the places wait: their pairs stand there. */
-static void tally_stands(event_tally *tally, const int32_t *waits, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
+/* Count an event when its turn comes, and note for which events the places wait: their pairs stand there. */
+static void tally_turn(event_tally *tally, const int32_t *waits, int64_t n, int32_t event) {
+    for (int64_t i = 0; i < n; i++) {
         if (waits[i] != NEVER)
             tally->stood[waits[i]] = 1;
-}
-
-/* Count an event when its turn comes. Returns at how many places its pair stands. */
-static int64_t tally_turn(event_tally *tally, const int32_t *waits, int64_t n, int32_t event) {
-    int32_t many = waits[0] == event, beside = 0;
-    for (int64_t i = 1; i < n; i++) {
-        many += waits[i] == event;
-        beside |= (waits[i] == event) & (waits[i - 1] == event);
+        if (waits[i] == event && !tally->disjoint)
+            tally->n[event] += tally->weight;
     }
-    if (!tally->disjoint)
-        tally->n[event] += many * tally->weight;
-    tally->odd |= (beside && !tally->disjoint) || (tally->shared && tally->shared[event]);
-    return many;
 }
 
 /* Replay token[0:n] in place, at most SHORT_SEQUENCE symbols. Returns how many tokens are left. */
 static int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n, event_tally *tally) {
     int32_t waits[SHORT_SEQUENCE], best = -1;
-    int64_t many = 2; /* with a tally: how many places the last event had; more than one are only done at the next turn */
     for (int64_t i = 0; i < n; i++)
         waits[i] = next_at(rules, token, i, n, 0);
     for (;;) {
@@ -86,11 +75,8 @@ static int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n, 
         for (int64_t i = 0; rules->backwards && i < n && best < last; i++)
             if (waits[i] == last) /* an event is made at all its places before an earlier one */
                 best = last, at = i;
-        if (tally && best != last) {
-            if (many > 1)
-                tally_stands(tally, waits, n);
-            many = tally_turn(tally, waits, n, best);
-        }
+        if (tally && best != last)
+            tally_turn(tally, waits, n, best);
         if (tally && tally->disjoint)
             tally->n[best] += tally->weight;
         int64_t parts = rules->deletion ? rules->into_at[best + 1] - rules->into_at[best] : 0;
@@ -104,8 +90,6 @@ static int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n, 
             token[at] = rules->made[best];
         for (int64_t i = at ? at - 1 : 0; i < at + made; i++)
             waits[i] = next_at(rules, token, i, n, rules->backwards ? 0 : best + 1);
-        if (tally && many == 1)
-            tally_stands(tally, waits + (at ? at - 1 : 0), made + (at > 0));
     }
 }
 

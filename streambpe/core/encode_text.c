@@ -114,13 +114,6 @@ static int64_t end_stream(writer *to, int held, int64_t *parts) {
     return error ? error : to->n;
 }
 
-/* Where the piece ends that begins at `p`, in a chunk that goes on to `end`. */
-static inline place piece_end(const uint8_t *sticks, place p, place end) {
-    for (p++; p < end && sticks[p[-1] << 8 | *p]; p++)
-        ;
-    return p;
-}
-
 /* So many chunks are split before the first is looked up, so that the cache's memory is fetched meanwhile. */
 enum { CHUNKS_AHEAD = 32 };
 

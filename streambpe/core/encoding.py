@@ -17,13 +17,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, library, structure
+from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, Sticks, library, structure
 from streambpe.core.strings import expanded
 from streambpe.errors import CoreError, LimitError, ModelError
 
 Ids = npt.NDArray[np.int32]
 Pair = tuple[int, int]
-Merge = tuple[int, int, int]  # left, right, and the token made of them
 
 NEVER = 2**31 - 1  # an event behind all others
 END_OF_TEXT = -2  # in a stream of ids, as is UNKNOWN = -1
@@ -95,11 +94,11 @@ class ModelTables:
         unknown_name: int = -1,
         window: int = WINDOW,
         contents: Sequence[bytes] = (),
-        sticks: npt.NDArray[np.bool_] | None = None,
+        sticks: Sticks | None = None,
     ) -> None:
         """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits.
-        contents: the bytes of all tokens; chunks are looked up in parts where no token spans their border. sticks: for
-        any two bytes, whether they may stand side by side in a part; then END_OF_TEXT stands behind every chunk."""
+        contents: the bytes of all tokens; chunks are looked up in parts where no token spans their border. sticks: the
+        same for any two bytes, and END_OF_TEXT stands behind every chunk."""
         self.symbols, self.n_ids = symbols, len(events.sizes)
         tables = [symbols.symbols, *([] if symbols.indices is None else [symbols.indices]), [*stop_words.values(), 0]]
         last = max(int(np.asarray(table).max()) for table in tables)
@@ -244,42 +243,6 @@ class Tally(msgspec.Struct):
     disjoint: bool
     stood: npt.NDArray[np.bool_]
 
-    def packed(self) -> Longs:
-        """As the core reads it."""
-        return structure(self.n, self.stood, 1, self.disjoint, 0, 0, 0, 0)
-
-
-class TextTally(Tally):
-    """Of texts, without the chunks that the cache had. `tokens`: by log id, how many are in all other chunks. `shared`:
-    whether an event's token has another event, too; a chunk with such an event is never kept in the cache."""
-
-    tokens: Longs
-    shared: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, disjoint: bool, merges: Sequence[Merge], n_ids: int) -> TextTally:
-        """Of these merges, all at 0."""
-        made, n = np.array([merge[2] for merge in merges], np.int64), np.zeros(len(merges), np.int64)
-        shared = np.bincount(made, minlength=1)[made] > 1
-        return cls(n[:0], n, disjoint, np.zeros(len(n), bool), np.zeros(n_ids, np.int64), shared)
-
-    def packed(self) -> Longs:
-        """See Tally."""
-        return structure(self.n, self.stood, 1, self.disjoint, 0, self.tokens, self.shared, 0)
-
-
-def with_found(n: Longs, merges: Sequence[Merge], found: Longs) -> Longs:
-    """What merges count, with the chunks that the cache had: `found` of each token there, which was made by the one
-    merge that makes it, as were its parts."""
-    everywhere, uses = n.copy(), found.tolist()
-    for place in range(len(merges) - 1, -1, -1):
-        left, right, made = merges[place]
-        if many := uses[made]:
-            everywhere[place] += many
-            uses[left] += many
-            uses[right] += many
-    return everywhere
-
 
 def _word_table(words: Mapping[bytes, int]) -> ChunkTable:
     table, ids = ChunkTable(NO_LIMIT), np.fromiter(words.values(), np.int64, len(words))
@@ -306,18 +269,12 @@ class EncoderCore(CoreObject):
             }
             self._stops = _word_table(words), _word_table(marked)
             others |= {"stops": self._stops[0].handle, "marked_stops": self._stops[1].handle}
-        self.tally: TextTally | None = None
         super().__init__("encoder", "the cache of chunks", tables.packed(**others), cache_bytes, limit)
         self._handle, self._limit = self.handle, limit
         self._encode_text = self._library.encode_text
         self._ids_a_byte = tables.ids_a_byte
         self._room = np.empty(_USUAL, np.int32)
         self._place = self._room.ctypes.data
-
-    def count_events(self, tally: TextTally) -> None:
-        """Count the events of all texts from here on; the cache is empty so far."""
-        self.tally, self._packed = tally, tally.packed()
-        self._library.encoder_tally(self._handle, self._packed)
 
     def set_limit(self, limit: int) -> None:
         """Allow another limit from here on."""
@@ -379,7 +336,8 @@ class EncoderCore(CoreObject):
         if tally is not None:
             if "chunk.deletion" in self._tables._fields:
                 raise ValueError("events with deletions are not counted")
-            asked = [tally.packed(), np.ascontiguousarray(tally.weights, np.int64)]
+            events = structure(tally.n, tally.stood, 0, tally.disjoint, 0)
+            asked = [events, np.ascontiguousarray(tally.weights, np.int64)]
         made = self._call(self._library.encode_symbols, ids, counts, len(counts), *asked)
         return ids[:made], counts
 

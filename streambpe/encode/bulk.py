@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from streambpe.core.binding import Sticks
 from streambpe.core.encoding import BYTES, KEEP, AlphabetSymbols, EncoderCore, Ids, ModelTables, NumberedEvents, Tally
 from streambpe.model.eventlog import Event, Op
 
@@ -25,7 +26,7 @@ class BulkReplay:
         n_ids: int,
         sizes: Sequence[int] = (),
         symbols: AlphabetSymbols | None = None,
-        sticks: npt.NDArray[np.bool_] | None = None,
+        sticks: Sticks | None = None,
     ) -> None:
         """`symbols` and `sticks`: for a core with these tables that encodes text; see ModelTables."""
         made: list[int] = []

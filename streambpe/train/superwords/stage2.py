@@ -13,15 +13,13 @@ passed over. No chunk is replayed as a whole: it is cut between two bytes wherev
 bytes side by side, because no merge can ever reach across. The pieces are looked up in an encoder's cache.
 
 None of this is stored: the tokens are made again each time the documents are read. The first reading, which counts
-neighbours, also counts merges: where a piece is replayed, and in the end from the tokens of all pieces that were looked
-up, since such a token was made by one merge, and its parts by one each. The unfinished end of a part's last
+neighbours, also counts the distinct pieces, and from them what each merge counts. The unfinished end of a part's last
 document is read with the next part. That end follows from the part's own text or, if this has no certain border, from
 the text before it as well; so parts can be read in any order.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import threading
 from collections.abc import Sequence
@@ -31,9 +29,9 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from streambpe.arrays import Int32, Int64
-from streambpe.core.binding import Bytes
-from streambpe.core.encoding import BYTES, END_OF_TEXT, KEEP, AlphabetSymbols, EncoderCore, TextTally, with_found
+from streambpe.arrays import Int32, Int64, slices
+from streambpe.core.binding import Bytes, ChunkTable
+from streambpe.core.encoding import BYTES, KEEP, AlphabetSymbols, EncoderCore, Tally
 from streambpe.core.strings import as_buffers, gathered
 from streambpe.encode.bulk import BulkReplay
 from streambpe.errors import LimitError
@@ -51,6 +49,8 @@ from streambpe.train.superwords.neighbours import PartsReader
 
 _MARK = bytes([DOCUMENT_END])
 _TAIL = 1 << 12  # chunks at a part's end in which a certain border is looked for first
+_PIECES = 16 << 20  # of memory, for distinct pieces that wait to be counted
+_AT_ONCE = 1 << 20  # bytes of these that are replayed together
 
 
 class TokenReader(PartsReader):
@@ -73,16 +73,17 @@ class TokenReader(PartsReader):
         """contents: of every log id of phase one; most_bytes: of a document without a certain border."""
         self.folder, self.pattern, self.disjoint, self.most_bytes = folder, pattern, disjoint, most_bytes
         self._stored = [structs.replace(part, follows=follows) for _, part, follows in stretches_from(parts, 0)]
-        self._merges = [(*event.pair, event.id) for event in words]
         self.parts = [structs.replace(part, follows=False) for part in self._stored]
         self._at = {part.name: at for at, part in enumerate(self.parts)}
+        self._symbol_of = codec_of(alphabet, "error").symbols.symbols
         spelled = [contents[event.id - alphabet.first_id] for event in words]
         learned = np.frombuffer(_MARK.join([*spelled, b"", b""]), np.uint8)
         self.sticks = np.zeros((256, 256), bool)  # two bytes that some token of phase one holds side by side
         self.sticks[learned[:-1], learned[1:]] = True
-        symbols = AlphabetSymbols(BYTES, KEEP, codec_of(alphabet, "error").symbols.symbols)
+        symbols = AlphabetSymbols(BYTES, KEEP, self._symbol_of)
         self._replay = BulkReplay(words, alphabet.first_id + len(contents), symbols=symbols, sticks=self.sticks)
-        self._seen: Int64 | None = None  # how often each token stands in what was read, if merges are counted
+        self._n, self._stood = np.zeros(len(words), np.int64), np.zeros(len(words), bool)
+        self._pieces: ChunkTable | None = None
         self.close()
 
     def close(self) -> None:
@@ -99,7 +100,7 @@ class TokenReader(PartsReader):
         self._read = reader_of_stretches(self.folder, lambda chunks: as_buffers(chunks.cast(pl.Binary).append(mark)))
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | dict.fromkeys(("_read", "_lock", "_cores", "_split"))
+        return vars(self) | dict.fromkeys(("_read", "_lock", "_cores", "_pieces", "_split"))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -108,27 +109,26 @@ class TokenReader(PartsReader):
     def counting(self) -> TokenReader:
         """See PartsReader."""
         found = copy.copy(self)
-        found._seen, found._cores = np.zeros(self._replay.tables.n_ids, np.int64), []
+        found._n, found._stood, found._pieces = np.zeros_like(self._n), np.zeros_like(self._stood), ChunkTable(1 << 40)
         return found
 
     def counted(self) -> tuple[Int64, Int64]:
         """See PartsReader; of the merges whose pair stood anywhere."""
-        tallies = [core.tally for core in self._cores if core.tally is not None]
-        if self._seen is None or not tallies:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        found = self._seen - np.sum([tally.tokens for tally in tallies], axis=0)
-        n = with_found(np.sum([tally.n for tally in tallies], axis=0), self._merges, found)
-        places = np.flatnonzero(np.any([tally.stood for tally in tallies], axis=0))[::-1]
-        return -1 - places, n[places]
+        if self._pieces is not None:
+            self._count_merges(*self._pieces.take())
+        places = np.flatnonzero(self._stood)[::-1]
+        return -1 - places, self._n[places]
 
-    def _core(self) -> EncoderCore:
-        """One that no other thread uses."""
-        with contextlib.suppress(IndexError):
-            return self._cores.pop()
-        core = EncoderCore(self._replay.tables)
-        if self._seen is not None:
-            core.count_events(TextTally.of(self.disjoint, self._merges, len(self._seen)))
-        return core
+    def _count_merges(self, offsets: Int64, data: Bytes, n: Int64) -> None:
+        """Add what the merges count in distinct pieces, each of which occurs n times."""
+        tally = Tally(n, np.zeros_like(self._n), self.disjoint, np.zeros_like(self._stood))
+        for start, stop in slices(offsets, _AT_ONCE):
+            tally.weights = n[start:stop]
+            some = self._symbol_of[data[offsets[start] : offsets[stop]]]
+            self._replay.replay(some, np.diff(offsets[start : stop + 1]), tally)
+        with self._lock:
+            self._n += tally.n
+            self._stood |= tally.stood
 
     def read(self, part: SequencePart) -> Int32:
         """See PartsReader."""
@@ -179,11 +179,16 @@ class TokenReader(PartsReader):
             offsets, data, rows = Chunker(self.pattern).rows(text)
             data = np.insert(data, offsets[1:], DOCUMENT_END)
             text = gathered(offsets + np.arange(len(offsets)), data, rows[rows >= 0]).tobytes()
-        core = self._core()
+        if self._pieces is not None:
+            with self._lock:  # other threads read other parts
+                self._pieces.count(text, self._split, sticks=self.sticks)
+                taken = self._pieces.take() if self._pieces.taken > _PIECES else None
+            if taken is not None:
+                self._count_merges(*taken)
+        try:
+            core = self._cores.pop()
+        except IndexError:
+            core = EncoderCore(self._replay.tables)
         tokens = core.block(text, 0).body
         self._cores.append(core)
-        if self._seen is not None:
-            seen = np.bincount(tokens - END_OF_TEXT)[-END_OF_TEXT:]
-            with self._lock:  # other threads read other parts
-                self._seen[: len(seen)] += seen
         return tokens
