@@ -8,7 +8,7 @@ A threshold T is a WHERE over the sum, and table `superword_neighbours` of state
 through Python to get there.
 
 What is added up at once fits the memory: neighbours by ranges of their keys, a few files at a time, with numpy (in
-half of the time that SQL takes); runs by ranges of a number that spreads them evenly (column `by`). One GROUP BY over
+half the time that SQL takes); runs by ranges of a number that spreads them evenly (column `by`). One GROUP BY over
 everything would spill, and it needs more memory the more there is: in 48 MB it ended without a result on 6.3 million
 distinct runs. By ranges that is done in 32 MB.
 """
@@ -16,7 +16,6 @@ distinct runs. By ranges that is done in 32 MB.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
@@ -41,7 +40,7 @@ from streambpe.system import remove_folder
 LEAST_BYTES = 32 << 20  # of DuckDB's buffers
 _NEIGHBOUR_BYTES = 300  # of one pair of one file while pairs are ordered and added up
 _RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
-_FILES = 16  # of neighbours that are added up at once
+_FILES = 16  # of neighbours that are added up together
 _GROUP_ROWS = 1 << 16  # of a sum in a row group: a range of keys is read from all files
 _SPREAD = 1 << 63  # column `by` is below this
 NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])  # key: left << 32 | right, or of a merge (stage2.py)
@@ -62,35 +61,33 @@ class Sums(msgspec.Struct, frozen=True):
 
     def add_up_neighbours(self, files: Sequence[Path], made_of: str) -> None:
         """Add up the neighbours of part files (key, n), and remove these."""
-        groups, listed = self.path.with_name("groups"), files
-        remove_folder(groups)
-        groups.mkdir(0o700)
-        for level in itertools.count():
-            if len(listed) <= _FILES:
-                break
-            some = [listed[at : at + _FILES] for at in range(0, len(listed), _FILES)]
-            listed = [groups / f"{level}-{number}.parquet" for number in range(len(some))]
-            for path, group in zip(listed, some, strict=True):
-                self._write_sum(group, path, NEIGHBOURS)
-                for done in group if level else ():
-                    done.unlink()
+        sums, left = self.path.with_name("sums"), list(files)
+        remove_folder(sums)
+        sums.mkdir(0o700)
+        while len(left) > _FILES:
+            some, left = left[:_FILES], left[_FILES:]
+            left.append(sums / f"{len(left)}.parquet")  # there are ever fewer, so no name comes twice
+            self._write_sum(some, left[-1], NEIGHBOURS)
+            for path in some:
+                if path.parent == sums:
+                    path.unlink()
         with whole_file(self.path) as made:
-            self._write_sum(listed, made, NEIGHBOURS.with_metadata(parquet_note(made_of, self.path.name)))
+            self._write_sum(left, made, NEIGHBOURS.with_metadata(parquet_note(made_of, self.path.name)))
             add_checksum(made)
             failpoint("adjacency-filled")
         failpoint("adjacency-written")
-        remove_folder(groups)
+        remove_folder(sums)
         for path in files:
             path.unlink()
 
     def _write_sum(self, files: Sequence[Path], path: Path, schema: pa.Schema) -> None:
-        """Add up a few files, some rows at a time."""
+        """Add up a few files, a range of keys at a time."""
         at_once = max(self.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES
         with contextlib.ExitStack() as opened:
             read = [opened.enter_context(pq.ParquetFile(file, pre_buffer=False)) for file in files]
             out = opened.enter_context(pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False))
             for keys, n in _ranges(read, at_once):
-                order = np.argsort(keys, kind="stable")  # which finds out that they are a few ordered stretches
+                order = np.argsort(keys, kind="stable")  # fast, because it finds the stretches that are ordered
                 keys, n = keys[order], n[order]
                 first = np.flatnonzero(np.diff(keys, prepend=-1 - keys[0]))
                 out.write_table(pa.table([keys[first], np.add.reduceat(n, first)], NEIGHBOURS), _GROUP_ROWS)
@@ -133,9 +130,11 @@ class Sums(msgspec.Struct, frozen=True):
 
 
 def _ranges(files: Sequence[pq.ParquetFile], at_once: int) -> Iterator[tuple[Int64, Int64]]:
-    """(key, n) of all rows: those of a range of keys together, about so many, and then those of the next range.
+    """(key, n) of all rows, a range of keys at a time, with about so many rows. A file has stretches that are ordered
+    by key, in small row groups, and a range ends where one of these begins.
 
-    A file has stretches that are ordered by key, in row groups that are small: a range ends before one of these.
+    file 1   row groups 3 5 7 | 9 11    about 4 rows at once: those below 4, below 9, and all others
+    file 2   row groups 4 5 | 6
     """
     found = []  # (lowest key, highest, rows, number of the file, of the row group)
     for number, file in enumerate(files):
