@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from streambpe.errors import UsageError
-from streambpe.model.line_shapes import MOST_EMPTY_IDS, MOST_IDS
-from streambpe.options import Option, option, options_of, refuse_values
+from streambpe.options import MOST_EMPTY_IDS, MOST_IDS, DecimalText, Option, option, options_of, refuse_values
 from streambpe.system import compose_name
 from streambpe.text.shown import read_shown, readable
 
@@ -198,7 +197,7 @@ class TrainConfig:
         "bytes",
         "Base symbols: the bytes of UTF-8, the characters that occur, or SCRIPT's block and index of each character.",
     )
-    coverage: str | None = _vocabulary(  # a decimal
+    coverage: DecimalText | None = _vocabulary(
         None,
         "With chars: the rarest characters, beyond this share of the text, become the special token <unk>.",
         metavar="SHARE",
@@ -245,13 +244,13 @@ class TrainConfig:
         "<U+00AD>. May be given again.",
         metavar="TEXT|FILE.txt",
     )
-    weights: dict[str, str] = _vocabulary(
+    weights: dict[str, DecimalText] = _vocabulary(
         dict,
         "Multiply the counts of a source group; the others have the weight 1. May be given again.",
         flag="--weight",
         metavar="GROUP=NUMBER",
     )
-    alpha: str | None = _vocabulary(  # a decimal
+    alpha: DecimalText | None = _vocabulary(
         None,
         "Raise each source group's share of the text to this power: with 0 all groups count alike, and 1 changes "
         "nothing.",
@@ -264,7 +263,7 @@ class TrainConfig:
         "Compression is bytes per token, which misjudges scripts with more bytes per letter: see --balance-text.",
         off="--no-balance",
     )
-    balance_ratios: dict[str, str] = _vocabulary(
+    balance_ratios: dict[str, DecimalText] = _vocabulary(
         dict,
         "Divide a group's bytes per token by this. A larger one gives it more merges. May be given again.",
         flag="--balance-ratio",
@@ -274,10 +273,8 @@ class TrainConfig:
     balance_window: int | None = _vocabulary(
         None, "Skip a group that chose more than --balance-alpha times its share of the last N merges.", least=1
     )
-    balance_alpha: str | None = _vocabulary(  # a decimal
-        None, "See --balance-window.", metavar="NUMBER", told_default="2"
-    )
-    tau: str | None = _deletions(  # a decimal
+    balance_alpha: DecimalText | None = _vocabulary(None, "See --balance-window.", metavar="NUMBER", told_default="2")
+    tau: DecimalText | None = _deletions(
         None,
         "Delete a token when a merge takes at least this share of its occurrences, such as 0.9 (PickyBPE).",
         metavar="T",

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, field, fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, SupportsIndex, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import structs
@@ -26,6 +26,10 @@ from streambpe.errors import UsageError
 
 T = TypeVar("T")
 MOST = 2**63 - 1  # of any whole number: what the core and the tables hold
+MOST_IDS = 2**31 - 1  # in 32 bits with a sign
+MOST_EMPTY_IDS = 1 << 20  # ids before the first symbol, and reserved ones: a few bytes in a file, much memory in tables
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+DecimalText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+(\.[0-9]+)?(e-?[0-9]+)?$")]  # as a text, which is exact
 PANELS = (
     "Most used",
     "Corpus",

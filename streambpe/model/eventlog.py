@@ -44,11 +44,9 @@ from streambpe.model.events import merge_event as merge_event
 from streambpe.model.events import supermerge_event as supermerge_event
 from streambpe.model.line_shapes import (
     FORMAT,
-    MOST_EMPTY_IDS,
     VERSIONS,
     ConfigShape,
     CorpusShape,
-    Count,
     EmptyIds,
     EventsShape,
     ListedAlphabet,
@@ -56,6 +54,7 @@ from streambpe.model.line_shapes import (
     StopWordShape,
 )
 from streambpe.model.line_shapes import Special as Special
+from streambpe.options import MOST_EMPTY_IDS, Count
 from streambpe.resources import uncollected
 
 # Base symbols in all tokens together: a token takes part in the next, so sixty lines could name one of 2^60 bytes.

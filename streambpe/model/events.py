@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.model.line_shapes import Count
+from streambpe.options import Count
 
 _AT_ONCE = 4096  # lines made together
 

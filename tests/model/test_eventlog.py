@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
-from streambpe.config import TrainConfig
-from streambpe.count_config import CountConfig
 from streambpe.errors import EventLogError
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import (
@@ -29,8 +25,6 @@ from streambpe.model.eventlog import (
     supermerge_event,
     write_event_log,
 )
-from streambpe.model.line_shapes import ConfigShape
-from streambpe.options import options_of
 from tests.samples import written
 
 DOC = Path(__file__).parents[2] / "docs" / "event-log.md"
@@ -204,7 +198,16 @@ def test_a_damaged_event_is_named(tmp_path, lines, line, message):
         (b'"pattern":"gpt4o"', b'"pattern":["gpt4o"]', r"line 1: .*Expected `str`, got `array` - at `\$\.pattern`"),
         *(
             (b'"pattern":"gpt4o"', b'"pattern":"gpt4o",' + line, r"line 1: config: .* - at `\$\.")
-            for line in (b'"normalize":"nfkc"', b'"split_scripts":0', b'"holes":-1', b'"tau":"x"', b'"optional":[1]')
+            for line in (
+                b'"normalize":"nfkc"',
+                b'"split_scripts":0',
+                b'"holes":-1',
+                b'"batch":"2"',
+                b'"seed":-1',
+                b'"tau":"x"',
+                b'"weights":{"a":"x"}',
+                b'"optional":[1]',
+            )
         ),
     ],
 )
@@ -224,15 +227,3 @@ def test_a_field_of_config_that_nobody_knows_is_refused_unless_it_may_be_ignored
         read_event_log(damaged(tmp_path, lines))
     lines[0] = first.replace(b'"pattern":"gpt4o"', field + b',"optional":["sideways"]')
     assert read_event_log(damaged(tmp_path, lines)).header.config["sideways"] is True
-
-
-def test_the_options_that_a_header_may_hold_are_those_of_training_and_counting():
-    """With the same choices."""
-    shape = {field.name: field for field in structs.fields(ConfigShape)}
-    told = {**options_of(TrainConfig), **options_of(CountConfig)}
-    for name in ("specials", "reserve", "bad_utf8", "bad_lines", "sequences"):  # fields of their own, or left out
-        del told[name]
-    assert told.keys() <= shape.keys()
-    for name, option in told.items():
-        if option.choices:
-            assert {*option.choices, *option.untold} - {"1"} == set(get_args(shape[name].type)), name

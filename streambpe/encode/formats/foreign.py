@@ -20,9 +20,9 @@ from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet
 from streambpe.model.eventlog import Event, EventLog, FixedIds, Header, Special, delete_event
 from streambpe.model.events import MergeEvent
-from streambpe.model.line_shapes import MOST_EMPTY_IDS
 from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
+from streambpe.options import MOST_EMPTY_IDS
 from streambpe.text.aliases import canonical
 from streambpe.text.dialects import Dialect, Unsayable, read, translated
 from streambpe.text.in_turn import in_turn
