@@ -67,17 +67,6 @@ def test_which_sources_are_complete(sources: list[tuple[str, list[int], bool, bo
             assert mine.digest_of(span.start_at, span.stop_at + 1) == ""
 
 
-@examples(200)
-@given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9), unique=True), st.integers(0, 9))
-def test_what_another_set_of_stretches_holds(some: list[int], more: list[int], changed: int) -> None:
-    """Found by path, place, part and digest: a stretch with another digest is another one."""
-    mine = [span_of("a", i, i + 1) for i in some]
-    others = [span_of("a", i, i + 1, of="x" if i == changed else "") for i in more]
-    found, all_of_them = Spans.of(mine).found_in(Spans.of(others))
-    assert found.tolist() == [span in others for span in mine]
-    assert all_of_them == all(span in mine for span in others)
-
-
 def run_of_many(place: Path, many: int) -> tuple[Path, list[Path]]:
     """A RUN with that many stretches of four sparse files, counted to their end, and those files."""
     run, small = place / "run", place / "small.txt"
