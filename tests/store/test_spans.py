@@ -27,9 +27,9 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
-def span_of(path: str, start: int, stop: int, state: str = "part", of: str = "") -> Span:
-    """A stretch of a text; `of`: what its digest is of, in place of its beginning."""
-    return Span(path, "txt", "", start, stop, 1, 1, 0, 0, 0, digest(of or f"{start}"), "p", 9, 9, state)
+def span_of(path: str, start: int, stop: int, state: str) -> Span:
+    """A stretch of a text."""
+    return Span(path, "txt", "", start, stop, 1, 1, 0, 0, 0, digest(f"{start}"), "p", 9, 9, state)
 
 
 def by_place(span: Span) -> tuple[str, int, int]:
