@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.core.binding import ChunkTable
-from streambpe.core.strings import ChunkList, arrow_buffers, merge
+from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import CoreError
 
 # chunks that begin alike, hold NUL, are prefixes of each other, or differ behind their eighth byte
@@ -116,13 +114,3 @@ def test_an_empty_chunk_is_refused():
     """Its key would be that of a free slot, and the next chunk that takes the slot would inherit its count."""
     with pytest.raises(CoreError, match="failed"):
         ChunkTable(1 << 20).add(np.array([0, 0, 1]), np.frombuffer(b"a", np.uint8), np.array([5, 1]))
-
-
-def test_arrow_columns_are_not_copied():
-    """Slices too, of which the offsets begin behind 0; and a column without rows."""
-    whole = pa.array(["a", "bb", "", "é"], pa.large_string())
-    offsets, data = arrow_buffers(whole.slice(1, 2))
-    assert [bytes(data[a:b]) for a, b in itertools.pairwise(offsets)] == [b"bb", b""]
-    offsets, data = arrow_buffers(pa.array([], pa.large_string()))
-    assert offsets.tolist() == [0]
-    assert not len(data)

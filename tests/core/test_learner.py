@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from types import SimpleNamespace
 
@@ -10,8 +9,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from streambpe.arrays import MAX_COUNT
-from streambpe.core.learner import DONE, TIES_BYTES, Learner, NoRoom, Rule
+from streambpe.core.learner import DONE, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
 from tests.sequential import (
     BASE,
@@ -81,28 +79,6 @@ def test_every_rule_at_once_equals_one_merge_at_a_time():
         assert wrong_pairs(engine) == []
 
 
-def test_stopped_after_every_event_and_begun_from_any_state():
-    """One event a call; and new learners that are given words and tokens of an old one go on as it does."""
-    words = text_words(5, 300)
-    want = learn(words, 40, ties="bytes")
-    learner = made(words, ties=TIES_BYTES)
-    found, tokens = [], list(BASE)
-    for number in range(40):
-        learned = learner.learn(1, 99)
-        assert learned.why == DONE
-        found += events(learned)
-        tokens.append(tokens[found[-1][0]] + tokens[found[-1][1]])
-        if number % 7 == 0:
-            again = Learner(learner.rule, 1 << 24)
-            again.add_tokens(tokens, np.ones(len(tokens), np.int64))
-            parts = list(learner.words())
-            again.make_room(sum(len(part[0]) for part in parts), sum(len(part[2]) for part in parts))
-            for part in parts:
-                again.add_words(*part, 2)
-            learner = again
-    assert found == want
-
-
 def test_the_limit_is_kept_or_told():
     """Less memory, more counting, the same events; and where it does not do, the words are as the events say."""
     words = text_words(7, 4000)
@@ -150,17 +126,6 @@ def learned_with_deletions(words, limit, enough=400):
     learned = learner.learn(10**6, enough)
     assert learned.why == DONE
     return events(learned), learned.deleted, learner.figures
-
-
-def test_a_call_goes_on_where_deletions_raise_pairs():
-    """Deletions leave tokens that other pairs spell too: thousands of merges. Splits give pairs of two base symbols
-    more places again and again; all places are looked at when all pairs are counted (twice each time), not for such a
-    pair."""
-    merged, gone, figures = learned_with_deletions(text_words(7, 4000), 1 << 24)
-    fresh, back = figures.next_id - 256, len(gone) - figures.dead
-    assert len(merged) > max(fresh + back, 400)
-    assert len(gone) > 100
-    assert figures.looked < 4 * figures.refills * figures.places
 
 
 def test_deletions_are_the_same_within_any_limit():
@@ -215,13 +180,6 @@ def test_an_engine_without_room_goes_on_from_disk(tmp_path, monkeypatch):
     engine.close()
 
 
-def test_a_number_that_does_not_fit_is_all_that_is_told():
-    """The learner that was not made has nothing to give back, and does not complain when it is gone."""
-    with pytest.raises(OverflowError):
-        Learner(Rule(first_id=256, longest=10**20), 1 << 20)
-    gc.collect()
-
-
 def test_what_was_promised_is_looked_at():
     """Symbols that are no tokens, more words than there is room for, pairs of unknown ids: told, nothing is touched."""
     learner = Learner(Rule(first_id=256), 1 << 20)
@@ -239,9 +197,3 @@ def test_what_was_promised_is_looked_at():
         Learner(Rule(first_id=256), 1 << 12).add_tokens(BASE, np.ones(256, np.int64))
     with pytest.raises(NoRoom):
         learner.make_room(2**33, 1)
-
-
-def test_counts_up_to_the_largest():
-    """Counts that add up to 2^63 - 1, pairs that rise to it among them."""
-    words = [(b"ab", MAX_COUNT // 2), (b"abab", 3)]
-    assert events(made(words).learn(9, 99)) == [(97, 98, 256, MAX_COUNT // 2 + 6), (256, 256, 257, 3)]

@@ -16,14 +16,13 @@ import pytest
 from msgspec import structs
 
 from streambpe.config import TrainConfig
-from streambpe.core.encoding import WHOLE, EncoderCore, ModelTables, NumberedEvents
+from streambpe.core.encoding import WHOLE, ModelTables
 from streambpe.encode.decode import decode_array
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import CoreError, EventLogError, LimitError, ModelError, OtherTable, SourceError, UsageError
+from streambpe.errors import EventLogError, LimitError, ModelError, OtherTable, SourceError, UsageError
 from streambpe.model import eventlog
-from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
-from streambpe.model.codecs import codec_of
+from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import read_event_log
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, text_run
@@ -88,38 +87,6 @@ def test_the_core_is_given_no_symbol_that_the_model_lacks(tmp_path):
     for stream in ([259], [WHOLE | 259], [-3], [-1 & ~WHOLE]):
         with pytest.raises(ValueError, match="ids of the model"):
             RunJoiner(encoder).joined(np.array(stream, np.int32))
-
-
-@pytest.mark.parametrize("kind", ["bytes", "chars", "script", "script index", "escape", "escape é", "stop word"])
-def test_the_core_refuses_a_symbol_that_the_model_lacks(kind):
-    """Where the checks before it are gone round, it reads nothing beyond the arrays of ids."""
-    alphabet = {"bytes": bytes_alphabet(), "chars": chars_alphabet("abc")}.get(kind.split()[0], script_alphabet())
-    n_ids = alphabet.first_id + len(alphabet)
-    stop_words = {b"b": n_ids - 1} if kind == "stop word" else {}
-    symbols, events = codec_of(alphabet, "error").symbols, NumberedEvents([], {}, {}, {}, {}, np.ones(n_ids, np.int32))
-    tables = ModelTables(events, symbols, stop_words=stop_words)
-    assert len(EncoderCore(tables).chunks(np.array([0, 1]), np.frombuffer(b"b", np.uint8))[0])
-    text = np.frombuffer("é".encode() if kind == "escape é" else b"b", np.uint8)
-    if kind.startswith("escape"):  # of é: the first byte only
-        tables._fields |= {
-            "escape": n_ids - (97 if kind == "escape" else 0xC3),
-            "symbols": np.zeros(0x110000, np.int32),
-        }
-    elif kind == "stop word":
-        tables.stop_words[b"b"] = n_ids
-    else:
-        name = "indices" if kind == "script index" else "symbols"
-        tables._fields[name] = np.full_like(tables._fields[name], n_ids)
-    with pytest.raises(CoreError, match="error -4"):
-        EncoderCore(tables).chunks(np.array([0, len(text)]), text)
-    core = EncoderCore(ModelTables.without_events(symbols, n_ids))
-    for read in (
-        lambda: core._joined(np.array([n_ids], np.int32), 0),
-        lambda: core._joined(np.array([WHOLE + n_ids], np.int32), 0),
-        lambda: core._call(core._library.encode_symbols, np.array([n_ids], np.int32), np.array([1]), 1, None, None),
-    ):
-        with pytest.raises(CoreError, match="error -4"):
-            read()
 
 
 def core_tables(encoder: Encoder, **others: Any) -> ModelTables:

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streambpe.errors import EventLogError
 from streambpe.model.alphabet import bytes_alphabet
@@ -17,7 +15,6 @@ from streambpe.model.eventlog import (
     Special,
     StopWord,
     delete_event,
-    event_line,
     events_digest,
     log_lines,
     merge_event,
@@ -76,64 +73,12 @@ def test_the_bytes_are_ascii_and_do_not_depend_on_the_order_options_were_given(l
     assert list(json.loads(lines[0]))[:2] == ["format", "version"]
 
 
-def test_event_lines_are_what_the_document_says():
-    """One literal example per operation."""
-    assert event_line(merge_event(1, 2, 300, 7)) == b'{"op":"merge","left":1,"right":2,"id":300,"n":7}\n'
-    assert event_line(supermerge_event(1, 2, 3, 7)) == b'{"op":"supermerge","left":1,"right":2,"id":3,"n":7}\n'
-    assert event_line(delete_event(300, (1, 2), 0)) == b'{"op":"delete","id":300,"into":[1,2],"n":0}\n'
-
-
 def test_the_document_shows_a_real_log(tmp_path):
     """The example in docs/event-log.md is a file this reader accepts, byte for byte."""
     example = DOC.read_text().split("```\n")[1].encode()
     log = read_event_log(damaged(tmp_path, [example]))
     assert b"".join(log_lines(log)[0]) == example
     assert len(log.events) == 3
-
-
-FEW = st.sampled_from([0, 1, 2, 4])
-IDS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 8, 2**31, 2**63 - 1])
-
-
-def first_wrong(events) -> int | None:
-    """The line of the first event that names what is not there, over three symbols and the stop word 3."""
-    next_id = 4
-    for number, event in enumerate(events, 2):
-        there = {0, 1, 2, *range(4, next_id)}
-        if event.op == "delete":
-            good = 4 <= event.id < next_id and there.issuperset(event.into)
-        else:
-            good = there.issuperset(event.pair) and 4 <= event.id <= next_id
-            next_id = max(next_id, event.id + 1)
-        if not good:
-            return number
-    return None
-
-
-@given(
-    st.lists(
-        st.builds(merge_event, IDS, IDS, IDS, st.just(1))
-        | st.builds(merge_event, FEW, FEW, st.sampled_from([4, 5]), st.just(1))
-        | st.builds(supermerge_event, IDS, IDS, IDS, st.just(1))
-        | st.builds(delete_event, IDS, st.lists(IDS, min_size=2, max_size=3), st.just(1)),
-        max_size=6,
-    ),
-    st.booleans(),
-)
-def test_the_first_line_that_names_what_is_not_there_is_named(tmp_path_factory, events, cut):
-    """All ids are looked at together; what is said is what a look at one after the other says. A line that is no event
-    is told after wrong ids before it."""
-    path = tmp_path_factory.mktemp("log") / "model.events.jsonl"
-    header = Header({"kind": "bytes", "first_id": 0, "symbols": ["61", "62", "63"]}, stop_words=(StopWord(3, b"a"),))
-    write_event_log(path, EventLog(header, events))
-    if cut:
-        path.write_bytes(path.read_bytes() + b"{}\n")
-    wrong = first_wrong(events) or (len(events) + 2 if cut else None)
-    if wrong is None:
-        assert read_event_log(path).events == events
-    else:
-        with pytest.raises(EventLogError, match=f": line {wrong}: "):
-            read_event_log(path)
 
 
 @pytest.mark.parametrize(

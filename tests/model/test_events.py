@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,24 +33,3 @@ def test_columns_are_the_same_events(events, data):
         part.append(event)
     assert part == events[:start] + events
     assert columns == events
-
-
-@given(st.lists(st.tuples(IDS, IDS, IDS, IDS), max_size=30))
-def test_merges_are_appended_as_columns(merges):
-    """As one by one; a piece of other events is another piece."""
-    table = np.array(merges, np.int64).reshape(-1, 4)
-    columns = Events.of([delete_event(9, (1, 2), 0)])
-    columns.append_merges(*table.T)
-    wanted = [delete_event(9, (1, 2), 0), *(merge_event(*row) for row in merges)]
-    assert columns == wanted
-    assert columns != wanted[1:]
-    assert (columns == [*wanted[:-1], merge_event(0, 0, 0, 1)]) is (wanted[-1] == merge_event(0, 0, 0, 1))
-
-
-def test_many_events_grow_and_keep_their_lines():
-    """More than are laid out at once, with deletions in some pieces only."""
-    events = [merge_event(i, i + 1, i + 2, 3 * i) for i in range(10_000)]
-    events[5000] = delete_event(7, (1, 2, 3), 4)
-    columns = Events.of(events)
-    assert list(columns) == events
-    assert b"".join(columns.lines()) == b"".join(map(event_line, events))

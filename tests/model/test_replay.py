@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,11 +11,10 @@ from hypothesis import strategies as st
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, events_for_size, sizes_after, steps
-from tests.oracles import Training, as_model, train_boundless, train_words
+from tests.oracles import as_model, train_words
 from tests.oracles.replay import decode_bytes, encode_chunk, encode_chunks
-from tests.samples import documents, word_counts
-from tests.tiers import examples
-from tests.train.test_reference import boundless_options, deletion_rules
+from tests.samples import word_counts
+from tests.train.test_reference import deletion_rules
 
 BYTES = bytes_alphabet()
 A, B, C = b"abc"
@@ -119,25 +117,13 @@ def test_a_size_counts_finished_steps():
         events_for_size(header, events, 255)
 
 
-def check_cut(train: Callable[..., Training], text: Any, options: dict[str, Any], small: int, more: int) -> None:
-    """A larger training, cut where the smaller one stopped, is the smaller one."""
-    size = 256 + len(options["stop_words"]) + small
-    stopped = train(text, BYTES, size, **options)
-    if stopped.target_reached:
-        full = as_model(train(text, BYTES, size + more, **options))
-        cut = events_for_size(full.header, full.events, size)
-        assert list(full.events[:cut]) == stopped.events
-        assert Model(EventLog(full.header, full.events), size).n_vocab == stopped.size
-
-
 @given(word_counts, words_and_rules, st.integers(1, 15), st.integers(0, 15))
 def test_a_cut_model_is_the_model_trained_at_that_size(words, rules, small, more):
     """Cutting N ids from a larger training gives the training that stopped at N."""
-    check_cut(train_words, words, rules, small, more)
-
-
-@examples(200)
-@given(documents, boundless_options, st.integers(1, 15), st.integers(0, 15))
-def test_a_cut_superword_model_is_the_one_trained_at_that_size(documents, options, small, more):
-    """The superwords of a larger training begin as those of the smaller one."""
-    check_cut(train_boundless, documents, options, small, more)
+    size = 256 + len(rules["stop_words"]) + small
+    stopped = train_words(words, BYTES, size, **rules)
+    if stopped.target_reached:
+        full = as_model(train_words(words, BYTES, size + more, **rules))
+        cut = events_for_size(full.header, full.events, size)
+        assert list(full.events[:cut]) == stopped.events
+        assert Model(EventLog(full.header, full.events), size).n_vocab == stopped.size

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from streambpe import Tokenizer
 from streambpe.errors import StreambpeError
 from streambpe.inspect.check import check
 from streambpe.inspect.query import Query
@@ -47,18 +45,6 @@ def test_the_tables_are_made_again_with_the_options_they_had(trained, run):
     assert check(run, resources=SMALL) == []
 
 
-def test_a_model_of_another_run_is_not_encoded_with(trained, run):
-    """The log of another training in the place of this one's; removed, it is learned again."""
-    train(run, name="x", vocab_size=280, resources=SMALL)
-    shutil.copy(run / "x.events.jsonl", run / LOG)
-    for use in (lambda: Tokenizer(run), lambda: train(run, vocab_size=290, resources=SMALL)):
-        with pytest.raises(StreambpeError, match=r"is not what training main of .* wrote"):
-            use()
-    (run / LOG).unlink()
-    train(run, vocab_size=290, resources=SMALL)
-    assert (run / LOG).read_bytes() == (trained / LOG).read_bytes()
-
-
 def test_tables_of_an_earlier_time_are_brought_up(trained, run):
     """The tables of before a training was finished: the same `train` fills them from the log."""
     train(run, vocab_size=295, resources=SMALL)
@@ -69,17 +55,6 @@ def test_tables_of_an_earlier_time_are_brought_up(trained, run):
     assert check(run, resources=SMALL) == []
     Query(run, "SELECT 1").print("csv", io.StringIO())
     assert rows(run, "SELECT count(*) FROM events WHERE seq IS NOT NULL") == [(295 - 256,)]
-
-
-def test_a_lost_run_json_is_made_again(run):
-    """`streambpe count RUN`, as the message says."""
-    number = json.loads((run / "run.json").read_text())["run"]
-    (run / "run.json").unlink()
-    with pytest.raises(StreambpeError, match=f"`streambpe count {run}` makes it again"):
-        train(run, vocab_size=290, resources=SMALL)
-    count(run, [], resources=SMALL)
-    assert json.loads((run / "run.json").read_text())["run"] == number
-    assert train(run, vocab_size=290, resources=SMALL).skipped
 
 
 def test_a_stretch_that_two_parts_hold_is_not_counted_twice(run):

@@ -30,6 +30,16 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     return {name: folder / name for name in ("whole", "lines", "fields", "tables")} | {"in": folder / "in"}
 
 
+@pytest.fixture(scope="module")
+def exported(runs, tmp_path_factory) -> Path:
+    """A tokenizer.json of a model that `whole` has from then on."""
+    if not (runs["whole"] / "model.events.jsonl").exists():
+        train(runs["whole"], vocab_size=260, resources=SMALL)
+    path = tmp_path_factory.mktemp("exported") / "tokenizer.json"
+    cli("export", runs["whole"], "--to", "hf", "-o", path)
+    return path
+
+
 OTHER = {
     "whole": "--pattern gpt2, --normalize nfc, --gaps keep, --split-scripts, --sequences, --bad-utf8 skip, "
     "--unencodable drop, --lines, --text-column text, --format lines, --counts, --stdin-name web, --group in=in, "
@@ -84,12 +94,6 @@ def test_like_says_how_to_count_too(runs):
     assert log_of(runs["whole"], "script").header.config["normalize"] == "none"
 
 
-def test_superwords_on_a_run_without_documents_keep_their_message(runs):
-    """The reason is the documents, not an option that nobody gave."""
-    with pytest.raises(RunMismatch, match="without --sequences, but superwords are learned from"):
-        train(runs["whole"], superwords="boundless", name="x", vocab_size=300, resources=SMALL)
-
-
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -105,6 +109,7 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         ("plan IN --text-column body", "--text-column body"),
         ("plan IN --group-by folder", "--group-by"),
         ("converge whole --steps 7", "--steps"),
+        ("converge whole -s 400 --superwords boundless", "learned from documents"),
         ("report whole --text-column text", "--text-column"),
         ("encode whole IN/a.txt --threads 1", "--threads"),
         ("encode whole IN/a.txt --text-column body", "--text-column body"),
@@ -117,19 +122,17 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         ("import LOG.json -o NEW.jsonl --special <s>", "--special"),
     ],
 )
-def test_options_that_have_nothing_to_act_on(runs, tmp_path, arguments: str, message):
+def test_options_that_have_nothing_to_act_on(runs, exported, tmp_path, arguments: str, message):
     """Refused by name, exit 2, and nothing is written."""
-    if not (runs["whole"] / "model.events.jsonl").exists():
-        train(runs["whole"], vocab_size=260, resources=SMALL)
-    cli("export", runs["whole"], "--to", "hf", "-o", tmp_path / "LOG.json")
     fields = runs["in"].parent / "a.jsonl"
-    places = {word: tmp_path / word for word in ("NEW", "NEW.jsonl", "LOG.json")}
+    places = {"NEW": tmp_path / "NEW", "NEW.jsonl": tmp_path / "NEW.jsonl", "LOG.json": exported}
     places |= {"FIELDS": fields, "FIELDS:body": f"{fields}:body", "IN": runs["in"], "IN/a.txt": runs["in"] / "a.txt"}
     done = cli(*(places.get(word, runs.get(word, word)) for word in arguments.split()), expect=2)
     assert message in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["LOG.json"]
+    assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("exported")
 def test_options_that_some_sources_need_are_taken(runs, tmp_path):
     """A field beside plain text, lines beside jsonl, also where the text of the one comes alone."""
     for name in ("a.txt", "b.jsonl"):

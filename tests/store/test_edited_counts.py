@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError
 from streambpe.inspect.check import check
 from streambpe.store import database
+from streambpe.store.chunks import read_totals
 from streambpe.store.exchange import merge_counts
+from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from tests.runs import ROOT, SMALL, change, counted_run, held_open, killed_at, log_of, rows
+from tests.runs import ROOT, SMALL, change, counted_run, held_open, killed_at, log_of, plain_events, rows
 from tests.samples import written
+from tests.sequential import learn
 
 COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
 
@@ -59,6 +65,41 @@ def test_the_next_training_learns_from_an_edited_row(run, statement, learned, ro
     again = train(run, vocab_size=300, resources=SMALL)
     assert again.skipped
     assert "edited" in " ".join(again.warnings)
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize(
+    "put_in",
+    [[*((f"{i:06d}", 1) for i in range(32_768)), ("000001", 5)], [("", 1)] * 40_000 + [("ab", 2)]],
+    ids=["in another batch", "empty chunk in two batches"],
+)
+def test_rows_that_lie_elsewhere_are_sorted_and_added_up(run, put_in):
+    """Also where DuckDB gives them in another batch of rows than their neighbours; in the digest, too."""
+    total = Counter[str]()
+    for chunk, n in put_in:
+        total[chunk] += n
+    columns = [list(column) for column in zip(*put_in, strict=True)]
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("DELETE FROM chunk_counts")
+        con.execute("INSERT INTO chunk_counts SELECT unnest(?), unnest(?)", columns)
+    train(run, vocab_size=257, alphabet="bytes", resources=SMALL)
+    assert plain_events(run) == learn([(chunk.encode(), n) for chunk, n in total.items()], 1)
+    expected = hashlib.sha256()
+    for chunk, n in sorted(total.items()):
+        expected.update(len(chunk).to_bytes(8, "little") + chunk.encode() + n.to_bytes(8, "little"))
+    assert log_of(run).header.corpus["sha256"] == expected.hexdigest()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("table", ["chunk_counts", "group_counts"])
+def test_counts_that_are_edited_while_a_command_has_the_run_are_read_again(tmp_path, table):
+    """What counting knows of the tables holds until somebody writes to them."""
+    run, text = Run(tmp_path / "run"), written(tmp_path / "a.txt", "some words and some more words")
+    with run.lock():
+        count(run, [str(text)], group=["a=*a.txt"], resources=SMALL)
+        assert read_totals(run, SMALL)[1:] == (False, False)
+        change(run.path, f"UPDATE {table} SET n = 7 WHERE chunk = ' words'")
+        assert read_totals(run, SMALL)[1:] == (table == "chunk_counts", table == "group_counts")
 
 
 @pytest.mark.long

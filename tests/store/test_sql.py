@@ -9,7 +9,7 @@ import re
 import duckdb
 import pytest
 
-from streambpe.errors import LimitError, RunError, SqlInputError
+from streambpe.errors import LimitError, RunError
 from streambpe.store import sqlfiles
 from streambpe.store.database import create_schema, open_store
 from streambpe.store.sqlfiles import named_statements, query_frame, read_sql, run_sql
@@ -42,20 +42,6 @@ def test_header_says_what_the_file_is(name):
         variables.discard("training")  # unset, it means main
     told = re.findall(r"^-- inputs:(.*)", text, re.M)
     assert variables == {entry.split()[0] for entry in "".join(told).split(",") if entry.strip()}
-
-
-@pytest.mark.parametrize(
-    ("name", "inputs", "message"),
-    [
-        ("put_facts", {}, "asks for"),  # a variable left out would read as NULL and quietly give nothing
-        ("put_facts", {"fact_table": "run", "keys": [], "texts": [], "nobody": 1}, "asks for"),
-        ("steps/nothing", {}, r"no sql/steps/nothing\.sql"),
-    ],
-)
-def test_a_statement_that_cannot_be_meant_is_refused(con, name, inputs, message):
-    """Before DuckDB sees it."""
-    with pytest.raises(SqlInputError, match=message):
-        run_sql(con, name, **inputs)
 
 
 def test_the_shell_script_reads_everything(con):

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
-from streambpe.errors import RunError
+from streambpe.errors import RunError, RunLocked
 from streambpe.resources import format_size, parse_size
-from streambpe.store.checksums import add_checksum
 from streambpe.store.identity import read_identity, write_identity
-from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from tests.runs import ROOT, text_run
 
@@ -65,20 +62,6 @@ def test_a_later_format_is_refused(counted):
         Run(counted).facts()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("change", [{"rows": "5"}, {"spans": "UEFSMQ=="}], ids=str)
-def test_a_footer_of_another_shape_is_told(counted, change):
-    """With what is wrong in it."""
-    part = next((counted / "counts").glob("*.parquet"))
-    table = pq.read_table(part)
-    footer = json.loads(pq.read_metadata(part).metadata[b"streambpe"])
-    pq.write_table(table.replace_schema_metadata({"streambpe": json.dumps({**footer, **change})}), part)
-    add_checksum(part)
-    why = r" \(Expected `int`, got `str` - at `\$.rows`\)" if "rows" in change else ""
-    with pytest.raises(RunError, match=f"is damaged{why}"):
-        list_parts(Run(counted))
-
-
 def test_not_a_run(tmp_path):
     """A folder without a run, a file in its place, a status that is not there: each says what it is."""
     with pytest.raises(RunError, match="is not a RUN"):
@@ -91,6 +74,24 @@ def test_not_a_run(tmp_path):
     (tmp_path / "status.json").write_text("{")
     with pytest.raises(RunError, match="damaged"):
         Run(tmp_path).read_status()
+
+
+def test_another_thread_is_another_writer(tmp_path):
+    """While one thread holds the run, another is refused, and the first goes on holding."""
+    run = Run(tmp_path / "run")
+
+    def take() -> None:
+        with run.lock():
+            pass
+
+    with ThreadPoolExecutor(1) as pool, run.lock():
+        for _ in range(2):
+            with pytest.raises(RunLocked):
+                pool.submit(take).result()
+        take()
+        with pytest.raises(RunLocked), Run(run.path).lock():
+            pass
+    take()
 
 
 def test_sizes():

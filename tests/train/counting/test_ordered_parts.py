@@ -6,21 +6,18 @@ import json
 import random
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from streambpe.errors import RunError
 from streambpe.inspect.check import check
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
-from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
-from tests.runs import SMALL, plain_events, small_blocks, stored_ids
+from tests.runs import SMALL, small_blocks, stored_ids
 from tests.tiers import share
 
 OWN = r"\w+|\s+|[^\w\s]+"  # a pattern that the core does not know
@@ -48,7 +45,7 @@ def chunks_in_order(run: Path) -> list[str | None]:
 def test_many_stretches_in_one_part(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch, pattern: str
 ) -> None:
-    """The documents in order, and the same superwords, as with a part for each block, and as in one block."""
+    """The documents in order, as with a part for each block, and as in one block."""
     options = {"pattern": pattern, "sequences": True, "resources": SMALL}
     count(tmp_path / "many", sources, **options)
     monkeypatch.setattr(sizes, "MOST_ORDERED", 0)
@@ -61,32 +58,10 @@ def test_many_stretches_in_one_part(
     expected = [chunk for text in documents for chunk in (*split_text(split, text), None)]
     many, each = (len(list((tmp_path / name / "sequences").iterdir())) for name in ("many", "each"))
     assert many <= 8 < each
-    events = []
     for name in ("whole", "many", "each"):
         run = Run(tmp_path / name)
         stretches = order_parts(run, list_parts(run))
         assert (len(stretches) > 20) == (name != "whole")
         assert [part.follows for part in stretches].count(False) == 2
         assert chunks_in_order(run.path) == expected
-        for superwords in ("boundless", "uw") if pattern == "boundless" else ():
-            train(run.path, name=superwords, vocab_size=300, superwords=superwords, resources=SMALL)
-            events.append(plain_events(run.path, superwords))
         assert check(run.path, resources=SMALL) == []
-    assert events[2:] == events[:-2]
-
-
-def test_a_file_of_other_stretches_is_told(tmp_path: Path, sources: list[str]) -> None:
-    """One that says it holds another number of stretches, and one that is gone."""
-    count(tmp_path / "run", sources, pattern="boundless", sequences=True, resources=SMALL)
-    run = Run(tmp_path / "run")
-    file = next(path for path in (run.sequences).iterdir() if path.name.count(".") == 1)
-    table = pq.read_table(file)
-    facts = {**table.schema.metadata, b"streambpe-places": json.dumps([table.num_rows]).encode()}
-    pq.write_table(table.replace_schema_metadata(facts), file)
-    with pytest.raises(RunError, match=f"{file.name} does not have what was counted of .* more"):
-        order_parts(run, list_parts(run))
-    assert "of another part" in str(check(run.path, resources=SMALL)[0])
-    file.unlink()
-    with pytest.raises(RunError, match="has no documents of"):
-        order_parts(run, list_parts(run))
-    assert "missing or damaged" in str(check(run.path, resources=SMALL)[0])

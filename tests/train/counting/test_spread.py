@@ -6,19 +6,14 @@ import gzip
 import itertools
 import json
 import random
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from msgspec import structs
 
 from streambpe.errors import SourceError, Stopped, UsageError
-from streambpe.runners.runner import Attempt
 from streambpe.store.documents import documents_digest
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -26,10 +21,9 @@ from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting import committer, spread, tasks
 from streambpe.train.counting.count import count, count_from_iterator
-from streambpe.train.counting.tasks import CountTask, count_stretches
 from tests.driver import RESOURCES
 from tests.hostile import random_text
-from tests.runners.tasks import Dying, InsteadOfRay, die_at, instead_of_ray
+from tests.runners.tasks import Dying, die_at, instead_of_ray
 from tests.runs import Driver, StopAfter, small_blocks
 from tests.samples import sample_text, written
 from tests.tiers import long
@@ -82,42 +76,6 @@ def test_a_worker_is_lost_in_every_task(
     instead_of_ray(monkeypatch, Dying)
     die_at(monkeypatch, f"attempt-0-{place}", tasks, committer)
     assert counted(tmp_path, corpus, ON_RAY, sequences=sequences, group=GROUPS) == expected
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("sequences", [False, True])
-def test_a_dead_worker_that_still_writes_harms_nothing(
-    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool
-) -> None:
-    small_blocks(monkeypatch, 50_000, committing=True)
-    source = corpus / "a.jsonl"
-    options = {"sequences": sequences}
-    ones = counted(tmp_path / "threads", source, THREADS, **options)
-
-    class Twice(InsteadOfRay):
-        """Runs every task twice: the first attempt wakes up when the second is done."""
-
-        def map(self, calls: Any) -> None:
-            def task(argument: CountTask, attempt: Attempt) -> Any:
-                reached, released = threading.Event(), threading.Event()
-
-                def hold(done: int) -> None:  # where it has read something, as if it were dead
-                    reached.set()
-                    released.wait(60)
-
-                first = Attempt(0, 100 << 20, attempt.shared, lambda: False, hold)
-                with ThreadPoolExecutor(1) as pool:
-                    zombie = pool.submit(count_stretches, argument, first)
-                    reached.wait(60)
-                    done = calls.task(argument, structs.replace(attempt, number=1))
-                    released.set()
-                    assert isinstance(zombie.exception(), OSError), "its folder is gone"
-                return done
-
-            super().map(replace(calls, task=task))
-
-    instead_of_ray(monkeypatch, Twice)
-    assert counted(tmp_path / "tasks", source, ON_RAY, **options) == ones
 
 
 def test_a_stop_is_kept_and_gone_on_from(tmp_path: Path, corpus: Path) -> None:
