@@ -17,13 +17,19 @@ from tests.runs import SMALL, counted_run
 def seen(monkeypatch) -> Counter[str]:
     """How often a RUN is locked, a part's footer read, and DuckDB connected to."""
     seen: Counter[str] = Counter()
-    for module, name in ((Run, "_take_lock"), (parts, "read_part"), (duckdb, "connect")):
 
-        def counted(*given: object, _name: str = name, _original=getattr(module, name), **options: object) -> object:
-            seen[_name] += 1
-            return _original(*given, **options)
+    def counting(module: object, name: str) -> None:
+        original = getattr(module, name)
+
+        def counted(*arguments: object, **options: object) -> object:
+            seen[name] += 1
+            return original(*arguments, **options)
 
         monkeypatch.setattr(module, name, counted)
+
+    counting(Run, "_take_lock")
+    counting(parts, "read_part")
+    counting(duckdb, "connect")
     return seen
 
 
