@@ -131,7 +131,7 @@ HOSTILE: dict[str, list[tuple[bytes, int]]] = {
     "nothing": [],
     "words of one byte": [(b"a", 5), (b"", 1), (b"b", 2)],
     "one long repeat": [(b"a" * 1000, 3), (b"a" * 999, 2), (b"aa", 1)],
-    "all pairs tie": [(bytes([first, second]), 5) for first in range(12) for second in range(100, 120)],
+    "all pairs tie": [(bytes([first, second]), 5) for first in range(30) for second in range(100, 130)],
     "two letters in turns": [(b"ab" * 300, 1), (b"ba" * 299, 1)],
     "large counts": [(b"abcabd", 2**40), (b"bcab", 2**40 + 1), (b"cabd", 2**40 - 1), (b"xyz", 1)],
     "counts beyond what a double can tell": [(b"ab", 2**57 + 1), (b"cd", 2**57 + 2), (b"ef", 2**57)],
@@ -146,15 +146,6 @@ def test_hostile_words(name, overlaps):
     wanted = learn(HOSTILE[name], 40, overlaps=overlaps)
     for way in ({}, {"batch": "1"}, {"force_scan": True, "block_places": 20}, {"learner": "tables"}, TINY_TABLES):
         assert run(HOSTILE[name], 40, overlaps=overlaps, **way)[0] == wanted, way
-
-
-def test_a_scan_where_all_pairs_tie_is_one_stage():
-    """More of them than a stage first looks at: 900 words of two letters that are nowhere else, each five times."""
-    words = [(bytes([first, second]), 5) for first in range(30) for second in range(100, 130)]
-    events, batches = run(words, 900, force_scan=True, threads=1)
-    assert events == run(words, 900)[0]
-    assert len(events) == 900
-    assert len(batches) < 100
 
 
 def test_every_way_of_working_gives_one_result_on_text():
