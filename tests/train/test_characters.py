@@ -10,7 +10,6 @@ import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.encode.formats.export import export
-from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError
 from streambpe.model.replay import Model
 from streambpe.train import words
@@ -43,8 +42,9 @@ def trained(mode, tmp_path_factory) -> Path:
 
 
 @pytest.mark.every(4)
-def test_the_log_is_the_slow_trainers(mode, trained):
-    """Alphabet, events and sizes are those of the reference over the same chunks; the tables add up."""
+def test_the_log_is_the_slow_trainers(mode, trained, tmp_path):
+    """Alphabet, events and sizes are those of the reference over the same chunks; the tables add up; an export says
+    which token is for unknown characters."""
     log, options = log_of(trained), MODES[mode]
     model, config = Model(log), log.header.config
     stops = [word.content for word in log.header.stop_words]
@@ -68,20 +68,9 @@ def test_the_log_is_the_slow_trainers(mode, trained):
     assert check(trained, resources=SMALL) == []
     ((unknown,),) = rows(trained, "SELECT value::BIGINT FROM facts WHERE key = 'unknown'")
     assert (unknown > 0) == ("coverage" in options)
-
-
-def test_it_encodes_decodes_and_exports(trained, mode, tmp_path):
-    """What was learned is a model: unknown characters are its special token, an exported one gives the same ids."""
-    tokenizer = Tokenizer(str(trained))
-    unk = "<UNK>" if mode == "picky" else "<unk>"
-    assert tokenizer.special_tokens[unk] in tokenizer.encode_ordinary("the Ж end")
-    plain = "the end of it"
-    assert tokenizer.decode(tokenizer.encode_ordinary(plain)) == plain
-    specials = [tokenizer.special_tokens[text] for text in sorted(tokenizer.special_tokens)]
-    last = list(range(tokenizer.n_vocab - len(specials), tokenizer.n_vocab))
-    assert sorted(specials) == (list(range(len(specials))) if mode == "picky" else last)
-    export(trained / "model.events.jsonl", "hf", tmp_path / "tokenizer.json")
-    assert json.loads((tmp_path / "tokenizer.json").read_text())["model"]["unk_token"] == unk
+    export(log, "hf", tmp_path / "tokenizer.json")
+    unk = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))["model"]["unk_token"]
+    assert unk == ("<UNK>" if mode == "picky" else "<unk>")
 
 
 @pytest.mark.long

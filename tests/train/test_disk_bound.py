@@ -12,16 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from streambpe.errors import LimitError, Stopped
-from streambpe.resources import Resources
+from streambpe.errors import LimitError
 from streambpe.store.database import open_store
 from streambpe.store.job import read_jobs
 from streambpe.store.run import Run
-from streambpe.threads import StopSignal
 from streambpe.train import disk_bound
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count, count_from_iterator
-from streambpe.train.disk_bound import disk_needed, used_bytes, within_disk
+from streambpe.train.disk_bound import disk_needed, used_bytes
 from tests.runs import SMALL, cli
 from tests.samples import natural_text, written
 from tests.train.test_resume import wait_until
@@ -163,16 +161,3 @@ def test_temporary_files_count(tmp_path, monkeypatch):
         assert used_bytes(run, None, None) == 40_000
         assert 80_000 + 10**7 < used_bytes(run, temp / "blocks", temp) < 80_000 + 10**8
     assert used_bytes(run, temp / "blocks", temp) == 80_000
-
-
-def test_a_stop_of_the_caller_is_still_a_stop(disk, tmp_path):
-    """It is told as one, and stays set; one for the bound does not, so that the next command can be given the event."""
-    stop = StopSignal()
-    for error, told, begin in ((LimitError, "is reached", disk.fill), (Stopped, "asked to", stop.set)):
-        with pytest.raises(error, match=told), within_disk(tmp_path, None, ROOMY, stop):  # noqa: PT012
-            begin()
-            assert stop.wait(120)
-            raise Stopped("asked to", 15)
-        assert stop.is_set() == (error is Stopped)
-        disk.clear()
-    assert Resources.from_facts({"memory_bytes": 10**9, "threads": 1, "temp_dir": None}).max_disk_bytes is None

@@ -8,17 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from streambpe.config import TrainConfig
 from streambpe.model.eventlog import Op
 from streambpe.train.counting.count import count
-from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.pace import Pace
-from streambpe.train.superwords.phase import SuperwordPhase
-from streambpe.train.trainer import Trainer
 from tests.oracles.tables import check
 from tests.runs import LARGE, SMALL, Driver, change, log_of, rows
 from tests.samples import prose_documents, written
-from tests.tiers import long
 
 FROM_DISK = {"force_scan": True, "block_places": 2000, "hot_pairs": 200}
 
@@ -75,21 +69,6 @@ def test_the_next_word_is_on_top(mode, tuning, counted, tmp_path):
     assert 0 < seen[0] < seen[1]
 
 
-def test_work_beside_learning_is_paced(monkeypatch):
-    """Not sooner than the seconds it was given, and for a twentieth of the time."""
-    now = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    pace, due = Pace(5.0), []
-    assert Pace(0.0).is_due()
-    for seconds, work in ((4.9, 0), (0.1, 2), (39.9, 0), (0.1, 0)):
-        now[0] += seconds
-        due.append(pace.is_due())
-        if work:
-            with pace.timed():
-                now[0] += work
-    assert due == [False, True, False, True]
-
-
 MODES = {
     "boundless": {"vocab_size": 700, "superwords": "boundless"},
     "superbpe": {"vocab_size": 700, "superwords": "superbpe", "transition": 500},
@@ -99,24 +78,6 @@ MODES = {
     },
     "uw": {"vocab_size": 700, "superwords": "uw", "transition": 500},
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("tuning", [{}, long(FROM_DISK)])
-@pytest.mark.parametrize("vocab_size", [701, long(2300)])
-def test_no_superword_is_learned_too_many(tuning, vocab_size, counted, tmp_path, monkeypatch):
-    """So that the engine is where it has to be at the end: what comes next is told without learning again."""
-    known, pairs_after = [], SuperwordPhase._pairs_after
-
-    def note(phase: SuperwordPhase, taken: int, known_bytes: int):
-        known.append((len(phase.supermerges), taken))
-        return pairs_after(phase, taken, known_bytes)
-
-    monkeypatch.setattr(SuperwordPhase, "_pairs_after", note)
-    run = shutil.copytree(counted, tmp_path / "run")
-    config = TrainConfig.from_options(vocab_size=vocab_size, superwords="boundless")
-    Trainer(run, config, resources=SMALL, tuning=EngineTuning(**tuning)).run()
-    supermerges = sum(event.op is Op.SUPERMERGE for event in log_of(run).events)
-    assert known == [(supermerges, supermerges)]
 
 
 @pytest.mark.every(2)
