@@ -49,6 +49,7 @@ from tests import oracles
 from tests.oracles.replay import decode_bytes
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
+from tests.peers import by_tokenizers
 from tests.runs import SMALL, cli, counted_run, killed_at, log_of
 from tests.samples import natural_text, written
 from tests.tiers import seeds
@@ -179,6 +180,24 @@ def test_exports_are_the_old_ones_and_more(base, made, texts, tmp_path):
     assert Tokenizer(log).encode_ordinary(text) == Tokenizer(log_of(made)).encode_ordinary(text)
     options, _ = Extension.of(log).options({"vocab_size": 400}, Counting())
     assert (options["reserve"], options["specials"]) == (3, ("<s>", "</s>"))
+
+
+@pytest.mark.long
+def test_a_tokenizer_json_is_extended_as_bpe_continue_does(texts, tmp_path):
+    """The same merges and ids as bpe-continue 0.1.0, from a file that `tokenizers` made."""
+    bpe_continue = pytest.importorskip("bpe_continue")
+    pytest.importorskip("tokenizers")
+    start = by_tokenizers([texts[0].read_text(encoding="utf-8")], 400, special_tokens=["<s>"])
+    start.save(str(tmp_path / "old.json"))
+    theirs = bpe_continue.continue_training(
+        start, texts=[texts[1].read_text(encoding="utf-8")], vocab_size=600, show_progress=False
+    )
+    theirs = json.loads(theirs.to_str())["model"]
+    train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=tmp_path / "old.json", vocab_size=600)
+    streambpe.export(tmp_path / "run", "hf", tmp_path / "new.json")
+    ours = json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["model"]
+    assert ours["merges"] == [list(pair) for pair in theirs["merges"]]
+    assert ours["vocab"] == theirs["vocab"]
 
 
 def test_the_report_of_an_extension(base, made, texts, tmp_path):
