@@ -120,13 +120,3 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
         result = cli(*arguments)
         assert result.stdout == ""
         assert told in result.stderr
-
-
-@pytest.mark.long
-def test_check_speaks_for_trainings(run):
-    """check: exit 0 when all adds up; exit 1, the rows and the way to mend them when not."""
-    assert "everything adds up" in cli("check", run).stderr
-    change(run, "UPDATE small.pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM small.pair_counts)")
-    found = cli("check", run, "--replay", expect=1)
-    assert found.stdout.startswith("small.pair_counts: ")
-    assert "remove its event log and train again" in found.stderr

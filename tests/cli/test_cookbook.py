@@ -109,16 +109,6 @@ def test_token_usage_equals_encoding_the_corpus(run):
     assert len(counts) == len(rows(run, "FROM vocabulary"))
 
 
-def test_an_unfinished_training_has_no_usage_yet(run, tmp_path):
-    """The views are empty, not wrong, while the table is."""
-    with duckdb.connect(str(tmp_path / "copy.duckdb")) as con:
-        con.execute(f"ATTACH '{run / 'state.duckdb'}' AS run (READ_ONLY)")
-        con.execute("COPY FROM DATABASE run TO copy")
-        con.execute("DELETE FROM token_counts")
-        assert con.sql("FROM token_usage").fetchall() == []
-        assert con.sql("FROM single_token_chunks").fetchall() == []
-
-
 @pytest.mark.long
 def test_list_names_every_view_and_table_with_a_sentence(run):
     """All that VIEWS and SCHEMA have, and each can be asked for by its name alone."""

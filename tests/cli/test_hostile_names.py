@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-import streambpe
 from streambpe.cli.main import main
-from streambpe.cli.told import say
 from streambpe.config import TrainConfig
 from streambpe.inspect.asked import spill_folder
 from streambpe.resources import Resources
@@ -40,34 +36,6 @@ def test_no_sentence_is_obeyed(text):
     assert not OBEYED.search(told)
     assert not OBEYED.search(shown(text.encode()))
     assert OBEYED.search(text) or told == text
-
-
-def test_what_a_command_says_is_harmless_on_a_terminal():
-    """click takes colours out of what goes to a file, and leaves them for a terminal."""
-
-    @click.command()
-    def command() -> None:
-        say(EVIL)
-        say(EVIL, on_stdout=True)
-
-    result = CliRunner().invoke(command, color=True)
-    assert "<U+001B>[31m<U+202E><img" in result.stdout
-    assert result.stdout == result.stderr
-
-
-@pytest.mark.long
-def test_a_command_that_a_message_gives_can_be_copied_for_a_path_with_a_blank():
-    """Every path in it goes through `typed`; `streambpe count my run` names two."""
-    path = re.compile(r"\{(?!training\.model)(\w+\.)*(_?path|_?run|folder|file|log|parent|model)\}")
-    for file in Path(streambpe.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.JoinedStr):
-                told = "".join(
-                    part.value if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"  # type: ignore
-                    for part in node.values
-                )
-                for command in re.findall(r"(?:`|: )(?:streambpe|evaluate|hf:)[^`]*", told):
-                    assert not path.search(command), (file.name, node.lineno, command)
 
 
 def commands(run: str) -> list[list[str]]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS
-from streambpe.config import LIKE, LIKE_OPTION, TrainConfig
+from streambpe.config import LIKE_OPTION
 from streambpe.errors import UsageError
 from streambpe.option_file import format_options, read_options
 from tests.runs import cli, log_of
@@ -19,15 +19,18 @@ from tests.samples import natural_text, written
 ALL = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS)
 MEMORY = ("--memory", "400MB", "--threads", 2)
 TRAININGS = {
-    "plain": ["--lines", "--pattern", "gpt4", "--special", "<s>", "--special", 'a "b" \\', "--reserve", 2],
+    "plain": ["--lines", "--pattern", "gpt4", "--special", "<s>", "--special", 'a "b" \\', "--reserve", 2,
+              "--block-token", "b", "--block-token", "a"],
     "kensho with superwords": [
         "--like", "kensho", "--pattern", "boundless", "--superwords", "boundless", "--special", "<s>", "--lines",
+        "--max-superword-words", 3,
     ],
     "uw": ["--pattern", "superbpe1", "--superwords", "uw", "--transition", 280, "--lines"],
     "picky": ["--like", "picky", "-s", 90, "--coverage", "0.999"],
     "script": ["--like", "script", "-s", 1960],
     "batch": ["--like", "batch", "--cap-divisor", 3, "--max-batch", 7],
-    "weights": ["--group", "a=a.txt", "--group-by", "folder", "--weight", "a=2.5", "--freq-cutoff", 2],
+    "weights": ["--group", "a=a.txt", "--group-by", "folder", "--weight", "a=2.50", "--freq-cutoff", 2,
+                "--stop-list", 5, "--max-token-length", 9],
     "alpha": ["--group-by", "folder", "--group", "a=a.txt", "--alpha", 0.25],
     "own expression": ["--pattern", r"\w+|\s", "--gaps", "keep", "--bad-utf8", "skip", "--forbid", "x", "--superwords",
                        "superbpe", "--transition", 290, "--superword-pattern", r"^[a-z\s]+$"],
@@ -112,27 +115,6 @@ def test_what_is_no_option_is_refused_by_name(corpus, tmp_path, text, told):
     done = cli("train", tmp_path / "run", corpus, "--config", file, expect=2)
     assert told in done.stderr
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("like", LIKE)
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"encoding": "bytes", "specials": ["<s>"], "reserve": 3, "block_tokens": ["b", "a"]},
-        {"encoding": "chars", "coverage": 1},
-        {"weights": ["en=0.50", "de=2"], "stop_list": 5, "max_token_length": 9},
-        {"encoding": "bytes", "superwords": "boundless", "max_superword_words": 3, "batch": "exact"},
-        {"encoding": "bytes", "superwords": "superbpe", "transition": 3000, "batch": "1", "forbid": "x"},
-    ],
-    ids=str,
-)
-def test_options_of_a_config_make_it_again(like, given):
-    """Without `like`: all that has an effect is among them."""
-    config = TrainConfig.from_options(like, **given)
-    again = TrainConfig.from_options(**config.as_options())
-    assert again.as_facts() == config.as_facts()
-    assert (again.specials, again.reserve, again.batch) == (config.specials, config.reserve, config.batch)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

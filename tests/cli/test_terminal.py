@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -18,20 +17,16 @@ from rich.cells import cell_len
 from streambpe import Tokenizer
 from streambpe.cli.help import GROUPS, PanelCommand
 from streambpe.errors import LimitError, NotExact, PatternError, StreambpeError, UsageError
-from streambpe.inspect.query import Query, print_names
 from streambpe.options import parse_amount
 from streambpe.text.aliases import ALIASES
 from streambpe.text.patterns import PRESETS, find_pattern
+from tests.encode.test_patterns_elsewhere import ALL_TEXTS, REAL
 from tests.oracles.splits import split_text
 from tests.runs import EVERY_COMMAND, ROOT, cli, on_a_terminal
 from tests.samples import natural_text
 from tests.uses import words_of
 
 CLI = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-    r"|\s+(?!\S)|\s+"
-)
 
 
 def widest(text: str) -> int:
@@ -110,9 +105,8 @@ def test_names_that_could_mean_two_patterns(name, told, desk, tmp_path):
 
 def test_llama3_splits_as_gpt4():
     """The expression that Llama 3 publishes finds the chunks of the preset that stands for it."""
-    expression = regex.compile(LLAMA3)
-    hostile = ["a\n\n  \n b", "  \r\n\r\n x", "don'T 'LL'd ſ's", "1234567 ..\n\n\n/ a", "\t\n \t", "é\u0301 𝟜𝟝 ½"]
-    for text in [*hostile, natural_text(3, 20_000), "".join(hostile) * 3]:
+    expression = regex.compile(REAL["Llama 3"])
+    for text in [*ALL_TEXTS, natural_text(3, 20_000), "".join(ALL_TEXTS)]:
         assert expression.findall(text) == split_text(PRESETS["gpt4"], text)
 
 
@@ -203,24 +197,12 @@ def test_pages_of_the_docs_are_shown():
     assert named <= names
 
 
-def test_tables_keep_to_the_width_of_a_terminal(desk):
-    """A long cell is broken and cut there; without a width everything is shown."""
-    query = "SELECT repeat('x', 300) AS long, 7 AS n"
-    for columns, widest in ((80, 80), (None, 312)):
-        out = io.StringIO()
-        Query(desk / "run", query).print("table", out, columns)
-        assert max(map(len, out.getvalue().splitlines())) == widest
-    out = io.StringIO()
-    print_names("table", out, 80)
-    assert max(map(len, out.getvalue().splitlines())) <= 80
-
-
 LOOKS = [
     "status run", "watch run", "explain run 'the dog and the cat of the day went away again'", "check run",
     "evaluate run run:small --text a.txt --text b.jsonl --by source", "diff run run:small", "sql run --list",
     "sql run 'FROM events'", "docs", "docs jobs", "plan a.txt --rehearse 1MB", "train new --like rustbp", "--help",
     "extend-report run", "sql run 'SELECT no_such_column FROM vocabulary'", "converge run", "train run -s 265",
-    "export run --to gguf -o wide.gguf",
+    "export run --to gguf -o wide.gguf", "sql run \"SELECT repeat('x', 300)\"",
 ]  # fmt: skip
 
 

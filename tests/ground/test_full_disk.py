@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from streambpe.arrays import save_array, write_array
-from streambpe.config import TrainConfig
-from streambpe.encode import corpus
-from streambpe.encode.corpus import encode_corpus
-from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import DiskFull
 from streambpe.model.eventlog import read_event_log
-from streambpe.progress import Meter, Reporter
-from streambpe.store.run import Run
-from streambpe.train import snapshots
-from streambpe.train.trainer import Trainer
 from tests.full_disks import assert_one_message, is_told
 from tests.runs import ROOT, cli, cli_process
 from tests.samples import natural_text
@@ -67,39 +56,6 @@ def test_a_disk_that_is_full_from_the_start(use, made, tmp_path):
     for path in here.iterdir():
         assert path in before or path.is_dir() or path.stat().st_size == 0, f"half of {path.name}"
     cli(*arguments)
-
-
-def test_status_and_lock_are_advice(tmp_path, monkeypatch):
-    """That neither who holds the lock nor how far it is can be written ends nothing; the old status stays."""
-    run = Run(tmp_path)
-    with Reporter(Meter("counting"), run.write_status, "none"):
-        pass
-    before = run.read_status()
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "ftruncate", full)
-        patch.setattr(Path, "write_text", full)
-        with run.lock():
-            run.write_status({**before, "state": "after"})
-    assert run.read_status() == before
-    assert before["state"] == "done"
-    assert not list(tmp_path.glob("*.streambpe.new"))
-
-
-def test_a_reporter_goes_on_without_its_reader(tmp_path):
-    """What shows progress fails once: from then on only status.json is written."""
-    with Reporter(Meter("counting"), Run(tmp_path).write_status, "none") as reporter:
-
-        def gone(_: object) -> None:
-            raise BrokenPipeError
-
-        reporter._show = gone
-        reporter.report("running")
-        reporter.report("running")
-    assert Run(tmp_path).read_status()["state"] == "done"
 
 
 @pytest.mark.parametrize("words", [["sql", "RUN", "vocabulary", "--csv"], ["--help"]])
@@ -166,45 +122,3 @@ def test_an_array_that_finds_no_room_is_told(way, disk, tmp_path):
             told += 1
         path.unlink()
     assert 10 < told < len(sizes) - 10
-
-
-@pytest.mark.long
-def test_a_snapshot_that_finds_no_room_is_left_out(made, tmp_path, monkeypatch):
-    """It only saves time after a kill: learning goes on, and nothing half made stays."""
-    write = snapshots.WordFiles.write
-
-    def full(folder: Path, words: Any) -> Any:
-        if "snapshot-" in folder.name:
-            raise OSError(28, "No space left on device")
-        return write(folder, words)
-
-    monkeypatch.setattr(snapshots.WordFiles, "write", full)
-    shutil.copytree(made / "counted", tmp_path / "run")
-    seen = []
-
-    def look(_: object) -> None:
-        seen.extend((tmp_path / "run" / "training").rglob("snapshot-*"))
-
-    config = TrainConfig(vocab_size=300)
-    trained = Trainer(tmp_path / "run", config, checkpoint_seconds=0, snapshot_seconds=0, on_batch=look).run()
-    beside = Trainer(tmp_path / "run", config, name="beside").run()
-    assert trained.sha256 == beside.sha256
-    assert not seen
-
-
-def test_an_encoding_that_fails_at_its_very_end_goes_on(made, tmp_path, monkeypatch):
-    """.bin: the disk fills when the offsets are written; what was encoded is used, not refused."""
-    tokenizer = Tokenizer(made / "trained")
-    whole = encode_corpus(tokenizer, [str(made / "b.txt")], tmp_path / "whole.bin")
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(corpus, "save_array", full)
-        with pytest.raises(DiskFull):
-            encode_corpus(tokenizer, [str(made / "b.txt")], tmp_path / "ids.bin")
-    result = encode_corpus(tokenizer, [str(made / "b.txt")], tmp_path / "ids.bin")
-    assert result.resumed
-    assert result.ids == whole.ids
-    assert (tmp_path / "ids.bin").read_bytes() == (tmp_path / "whole.bin").read_bytes()

@@ -1,32 +1,21 @@
 """--memory holds for the whole process tree, and what the status says of it is so."""
 
-import contextlib
-import ctypes
 import random
 import subprocess
 import sys
 import time
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streambpe import resources, train
-from streambpe.config import TrainConfig
-from streambpe.core.strings import ChunkList
+from streambpe import resources
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, keeper, release_memory
-from streambpe.store.database import append, open_store
-from streambpe.store.merge import compact, merge_ranges
-from streambpe.store.parts import Part, PartWriter, list_parts
 from streambpe.store.run import Run
-from streambpe.store.trainings import fill_token_counts
-from streambpe.system import library_pages, resident_bytes, tree_pids
+from streambpe.system import library_pages, resident_bytes
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.engine.engine import Engine
-from streambpe.train.tables import Tables
 from streambpe.train.words import WordFiles
 from tests.runs import ROOT, cli_process, counted_run, log_of, rows
 from tests.samples import written
@@ -48,53 +37,6 @@ def run(tmp_path) -> Run:
     run = Run(tmp_path / "run")
     run.create({})
     return run
-
-
-def parts_of(run: Run, number: int, rows: int, group_rows: int | None = None) -> list[Part]:
-    """So many parts of so many chunks each; neighbours are in different parts."""
-    for first in range(number):
-        writer = PartWriter(run.counts / f"part-{first:05d}.parquet", group_rows, run=run.number)
-        chunks = pa.array([f"{i:08d}" for i in range(first, rows * number, number)], pa.large_string())
-        writer.write(ChunkList.of_table(pa.table({"chunk": chunks, "n": np.ones(rows, np.int64)})))
-        writer.commit([])
-    return list_parts(run)
-
-
-@pytest.mark.long
-def test_a_merge_of_small_parts_reads_little_of_each(run):
-    """Each part has dozens of row groups: a range takes one or two of each, not a quarter of the part."""
-    parts = parts_of(run, 8, 60_000)
-    assert all(len(part.groups) >= 48 for part in parts)
-    heights = [frame.height for frame in merge_ranges(parts, 1 << 17)]
-    assert sum(heights) == 480_000
-    assert max(heights) <= 30_000
-
-
-def test_parts_of_a_large_limit_are_merged_few_at_a_time_under_a_small_one(run):
-    """Counted with much memory, folded with little: row groups are large, so fewer files are open at once."""
-    parts = parts_of(run, 20, 8_192, group_rows=8_192)
-    before = pl.concat(merge_ranges(parts, 1 << 20))
-    made = compact(run, parts, 1 << 17)
-    assert max(len(part.replaces) for part in made) == 8
-    assert pl.concat(merge_ranges(list_parts(run), 1 << 20)).equals(before)
-
-
-def touch_library_pages() -> None:
-    """All of them are resident then (Linux 5.14), whatever was called or given back before."""
-    for start, size in library_pages():
-        ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), 22)  # MADV_POPULATE_READ
-
-
-@pytest.mark.skipif(not library_pages(), reason="this system does not tell what is mapped")
-def test_between_two_stages_library_pages_go_back():
-    """Each stage uses other libraries."""
-    pl.DataFrame({"a": [3, 1, 2] * 1000}).sort("a")
-    touch_library_pages()
-    time.sleep(0.2)  # or they went back a moment ago
-    (me, *_) = tree_pids()
-    before = resident_bytes(me)
-    release_memory()
-    assert resident_bytes(me) < before - 10 * MB
 
 
 def test_the_peak_in_the_status_knows_what_stood_between_two_reports(run):
@@ -149,6 +91,13 @@ def line_feeds() -> bytes:
     return b"\n" * 5_000_000
 
 
+def long_lines() -> bytes:
+    """Chunks of 200 kB each, whose table DuckDB could not hold beside the tokens of all."""
+    letters = np.random.default_rng(2).integers(97, 123, (100, 200_000), np.uint8)
+    letters[:, 0] = ord("\n")
+    return letters.tobytes()
+
+
 def resident_at_most(*command):
     """What a command of Python holds at most until it ends well."""
     process = subprocess.Popen([sys.executable, *map(str, command)], cwd=ROOT, stdout=subprocess.DEVNULL)
@@ -167,7 +116,7 @@ def keeps_to_256_mb(*command):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("text", [many_scripts, one_chunk, line_feeds])
+@pytest.mark.parametrize("text", [many_scripts, one_chunk, line_feeds, long_lines])
 def test_a_small_limit_holds_for_the_whole_command(tmp_path, text):
     """train --memory 256MB, on megabytes: counted, learned from and put in the tables."""
     source = written(tmp_path / "a.txt", text())
@@ -227,36 +176,3 @@ def test_check_of_a_run_with_documents_keeps_to_the_limit(tmp_path):
     source = written(tmp_path / "many.txt", letters.tobytes())
     cli_process("count", tmp_path / "run", source, "--sequences", "--lines", "--pattern", "gpt2", "--memory", "400MB")
     keeps_to_256_mb("check", tmp_path / "run", "--progress", "none")
-
-
-def test_tokens_are_counted_beside_chunks_of_many_megabytes(run):
-    """`train --memory 256MB` on 20 MB made of lines of 200 kB ended with DuckDB's "could not allocate block"."""
-    long = [random.Random(i).randbytes(100_000).hex() for i in range(100)]
-    with contextlib.closing(open_store(run.state)) as con:
-        append(con, "chunk_counts", pa.table({"chunk": ["ab", *long], "n": [7] + [1] * len(long)}))
-        con.execute("INSERT INTO tokens VALUES (300, 'ab', 'learned', 0, NULL)")
-        con.execute("INSERT INTO tokens SELECT 301 + i, encode(i::VARCHAR), 'learned', 0, NULL FROM range(999) t(i)")
-        con.execute("INSERT INTO events VALUES (0, 'merge', 97, 98, 300, 7, NULL)")
-    with contextlib.closing(open_store(run.state, memory_bytes=48 << 20)) as con:
-        held = np.array([300]), np.array([1]), np.array([0])
-        fill_token_counts(con, held, TrainConfig(), encoded=False)
-        assert con.execute("FROM token_counts").fetchall() == [(300, 8, 7)]
-
-
-@pytest.mark.long
-def test_the_words_are_gone_when_the_tables_are_filled(tmp_path, monkeypatch):
-    """What the tables need of them is asked before: DuckDB's memory is not added to the engine's."""
-    source = written(tmp_path / "a.txt", "the cat and the dog\n" * 50)
-    told = []
-
-    def noting(name, do):
-        def noted(*given, **more):
-            told.append(name)
-            return do(*given, **more)
-
-        return noted
-
-    monkeypatch.setattr(Engine, "close", noting("closed", Engine.close))
-    monkeypatch.setattr(Tables, "try_fill", noting("filled", Tables.try_fill))
-    train(tmp_path / "run", [str(source)], vocab_size=280)
-    assert told == ["closed", "filled"]

@@ -8,15 +8,12 @@ import os
 import re
 import shutil
 import subprocess
-import time
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from streambpe.inspect.watch import watch
 from streambpe.progress import Meter, progress_line
-from streambpe.train import commands
 from tests.runs import EVERY_COMMAND, cli, on_a_terminal, text_run
 from tests.samples import natural_text, written
 from tests.uses import words_of
@@ -60,12 +57,6 @@ def test_an_estimate_is_told_when_it_means_something(monkeypatch):
     assert all(told[26:])
     meter.stage, meter.done = "replaying", 99_990
     assert meter.snapshot("running")["eta_range_seconds"] is None
-    meter = Meter("counting", total=100, started=0.0)  # what comes behind the last byte is in no estimate
-    for now[0], meter.done, knows in ((0, 0, False), (60, 50, True), (61, 100, False)):
-        assert (meter.snapshot("running")["eta_range_seconds"] is not None) == knows
-    for done in (10, 15):  # what was done before is no part of the speed
-        meter.begin("learning", 40, "tokens", done)
-    assert (meter.stage, meter.done, meter.resumed_from) == ("learning", 15, 10)
 
 
 @pytest.mark.long
@@ -146,28 +137,6 @@ def test_watch_waits_for_a_run_that_has_not_begun(desk, tmp_path):
 
 
 @pytest.mark.long
-def test_counting_is_no_stage_of_learning(tmp_path, monkeypatch):
-    """The trainer is made before its sources are counted; its stages begin when it does."""
-    waits, do = [0.0], commands.count_decided
-
-    def count_for_an_hour(*args, **more):
-        done = do(*args, **more)
-        waits[0] += 3600
-        return done
-
-    clock = time.monotonic
-    monkeypatch.setattr(
-        "streambpe.progress.time", SimpleNamespace(monotonic=lambda: clock() + waits[0], strftime=time.strftime)
-    )
-    monkeypatch.setattr(commands, "count_decided", count_for_an_hour)
-    (tmp_path / "a.txt").write_text(natural_text(1, 2000))
-    commands.train(tmp_path / "run", [str(tmp_path / "a.txt")], vocab_size=300)
-    assert waits == [3600]
-    took = json.loads((tmp_path / "run" / "status.json").read_text())["stage_seconds"]
-    assert 0 < sum(took.values()) < 3600
-
-
-@pytest.mark.long
 def test_commands_that_may_last_tell_how_far_they_are(desk, tmp_path):
     """Each says what it is at, and at its end as much is done as there was to do; stdout is that without a line."""
     run, text = desk / "run", written(tmp_path / "a.txt", "the cat sat on the mat\nand so on\n")
@@ -178,8 +147,6 @@ def test_commands_that_may_last_tell_how_far_they_are(desk, tmp_path):
     query = "SELECT n FROM chunk_counts ORDER BY chunk LIMIT 7"
     commands = {  # how much is done of which unit; None: all there was to do
         ("sql", run, query, "--csv"): ("asking", 7, "rows"),
-        ("sql", run, query): ("asking", 0, "rows"),
-        ("sql", run, query, "-o", tmp_path / "rows.csv"): ("asking", 7, "rows"),
         ("sql", run, query, "-o", tmp_path / "rows.parquet"): ("asking", 7, "rows"),
         ("decode", run, tmp_path / "ids.npy"): ("decoding", len(ids.read_text().split()), "ids"),
         ("decode", run, tmp_path / "ids.parquet"): ("decoding", 2, "documents"),

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from streambpe import resources as memory
-from streambpe.cli import options as cli_options
 from streambpe.errors import Stopped
-from streambpe.resources import Resources, most_threads, parse_size
-from streambpe.store.database import open_store
+from streambpe.resources import Resources, most_threads
 from streambpe.train import trainer
 from streambpe.train.commands import resume, train
 from tests.runs import cli, text_run
@@ -57,13 +55,6 @@ def test_impossible_resources_are_refused_before_any_work(places, tmp_path, use)
         assert not os.listdir(tmp_path)
 
 
-def test_sizes_are_exact_and_of_any_length():
-    """No float in between, which rounds, and overflows."""
-    assert parse_size("9007199254740993") == 9007199254740993
-    assert parse_size("1.5GiB") == 3 << 29
-    assert parse_size("9" * 400) == int("9" * 400)
-
-
 @pytest.mark.long
 def test_as_many_threads_as_are_allowed_work_with_the_least_memory(desk, tmp_path):
     """And learn, encode and answer the same."""
@@ -76,13 +67,6 @@ def test_as_many_threads_as_are_allowed_work_with_the_least_memory(desk, tmp_pat
         cli("sql", run, "SELECT count(*) FROM events", *limits)
     for name in ("model.events.jsonl", "ids.npy"):
         assert (few / name).read_bytes() == (many / name).read_bytes()
-
-
-def test_duckdb_gets_no_more_threads_than_its_memory_feeds():
-    """300 threads in 150 MB ran out of memory while folding."""
-    for megabytes, threads, expected in ((64, 1000, 4), (256, 2, 2), (32, 2, 2), (1, 5, 2)):
-        with open_store(":memory:", memory_bytes=megabytes << 20, threads=threads) as con:
-            assert con.execute("SELECT current_setting('threads')").fetchall() == [(min(threads, expected),)]
 
 
 @pytest.mark.long
@@ -145,12 +129,3 @@ def test_a_plan_whose_sample_cannot_be_trained_says_why(desk, tmp_path, monkeypa
     why = "its process was ended by signal 9"
     assert killed.stderr.endswith(f"\nstreambpe: The part that was read cannot be trained on: {why}\n")
     cli("plan", desk / "a.txt", "--rehearse", "0", expect=2)
-
-
-@pytest.mark.parametrize("use", ["train", "check RUN", "encode-npy", "report", "evaluate RUN --text TEXT", "sql"])
-def test_every_command_with_memory_prepares_the_allocators(places, monkeypatch, use):
-    """`encode` set Polars' threads and nothing else, so what was freed was kept."""
-    prepared: list[int] = []
-    monkeypatch.setattr(cli_options, "prepare_allocators", prepared.append)
-    cli(*words_of(use, **places), "--memory", "300MB")
-    assert prepared == [300 * 10**6]

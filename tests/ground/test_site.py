@@ -6,21 +6,8 @@ import json
 
 import pytest
 
+from tests.samples import written
 from tools import site
-
-
-def test_what_a_page_loads_from_another_host_is_found(tmp_path):
-    """Scripts, styles and pictures; what a reader follows, and what lies beside the page, is not."""
-    near = '<a class="x" href="https://a.example/">a</a><link rel="icon" href="icon.png"><script src="./b.js"></script>'
-    far = (
-        '<script async src="https://b.example/x.js"></script><link href=//c.example/c.css><img alt="" src="http://d/e">'
-    )
-    (tmp_path / "a.html").write_text(near)
-    assert list(site.loaded_elsewhere(tmp_path)) == []
-    (tmp_path / "b.html").write_text(far)
-    assert list(site.loaded_elsewhere(tmp_path)) == [
-        "b.html loads https://b.example/x.js", "b.html loads //c.example/c.css", "b.html loads http://d/e"
-    ]  # fmt: skip
 
 
 @pytest.mark.long
@@ -31,6 +18,8 @@ def test_the_site_loads_nothing_and_is_searched_in_order(tmp_path, monkeypatch):
     assert site.main() == 0
     html = tmp_path / "site/html"
     assert list(site.loaded_elsewhere(html)) == []
+    written(html / "far.html", '<a href="https://a/">a</a><script async src="https://b/x.js"></script><img src=//c/d>')
+    assert list(site.loaded_elsewhere(html)) == ["far.html loads https://b/x.js", "far.html loads //c/d"]
     first = (html / "index.html").read_text(encoding="utf-8")
     for told in ("iframe-worker.js", "page.png", *(f"streambpe {name} runs/" for name in ("train", "check", "export"))):
         assert told in first

@@ -11,6 +11,7 @@ import pytest
 from tests.runs import ROOT
 
 
+@pytest.mark.long
 def test_the_story_of_one_word_is_what_happens():
     """Each function that the page names is called, and after those before it."""
     if not (ROOT / "tools").is_dir():

@@ -110,12 +110,6 @@ def test_memory_of_a_tree_counts_children_and_shared_pages_once(family, monkeypa
     assert whole < rss or not os.path.exists("/proc/self/smaps_rollup")
 
 
-def test_memory_of_a_process_that_is_gone_is_nothing():
-    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
-        gone.wait()
-    assert system.tree_memory(gone.pid) == 0
-
-
 # ---------------------------------------------------------------------------------------------------------
 # files
 
@@ -157,15 +151,6 @@ def test_a_file_that_another_has_open_is_replaced_when_it_is_closed(tmp_path, mo
     system.rename(tmp_path / "new", tmp_path / "old")
     assert (tmp_path / "old").read_text() == "new"
     assert len(tries) == 3
-
-
-def test_a_folder_that_cannot_be_removed_is_told(tmp_path, monkeypatch):
-    """What an earlier training left must not be taken for this one's."""
-    (tmp_path / "left").mkdir()
-    system.remove_folder(tmp_path / "was never there")
-    monkeypatch.setattr("shutil.rmtree", lambda folder: (_ for _ in ()).throw(PermissionError(errno.EACCES, "held")))
-    with pytest.raises(PermissionError):
-        system.remove_folder(tmp_path / "left")
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -31,7 +30,6 @@ from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.runners import ray
 from streambpe.runners.ray import RAY_WORKER_BYTES, Needs, OnRay, room_on
-from streambpe.runners.ray_driver import Driver, told
 from streambpe.runners.ray_node import SharedFolder, look_around, versions
 from streambpe.train.commands import train
 from streambpe.train.counting import spread
@@ -113,24 +111,6 @@ def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
     assert "6 bytes instead of 5" in look_around(place, versions())
     source.unlink()
     assert "cannot read" in look_around(place, versions())
-
-
-def test_errors_of_ray_are_one_line() -> None:
-    assert told(RuntimeError("\n  first. More.\nsecond")) == "RuntimeError: first"
-    wrapped = RuntimeError("ray::task failed")
-    wrapped.cause = ValueError("in the task")  # type: ignore[attr-defined]
-    assert told(wrapped) == "ValueError: in the task"
-    assert told(TimeoutError()) == "TimeoutError"
-
-
-def test_a_host_without_network_is_noticed_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings of Ray that say so are there when it connects; the user's own are kept."""
-    environment, seen = {"RAY_grpc_client_keepalive_timeout_ms": "7000"}, dict[str, str]()
-    monkeypatch.setattr(os, "environ", environment)
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=lambda **options: seen.update(environment)))
-    Driver().reach("auto", 1, None)
-    assert seen["RAY_grpc_client_keepalive_time_ms"] == "30000"
-    assert seen["RAY_grpc_client_keepalive_timeout_ms"] == "7000"
 
 
 # ---------------------------------------------------------------------------------------------------------
