@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,19 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, BlockIds, EncoderCore, Tally
+from streambpe.core.encoding import WHOLE, BlockIds
 from streambpe.core.strings import as_buffers
 from streambpe.encode import blocks
 from streambpe.encode import encoder as encode_encoder
-from streambpe.encode.bulk import BulkReplay
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import LimitError, UnknownSymbol
-from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
-from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
+from streambpe.errors import LimitError
+from streambpe.model.alphabet import bytes_alphabet, script_alphabet
+from streambpe.model.eventlog import EventLog, Header, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, merge
 from streambpe.model.vocabulary import Vocabulary
-from streambpe.text.patterns import PRESETS
 from tests.oracles.replay import encode_chunk, encode_chunks, encode_symbols, join_chunks, to_model_ids
 from tests.oracles.splits import split_text
 from tests.tiers import examples, long, seeds
@@ -69,34 +66,6 @@ def symbols(rng: random.Random, length: int, letters: bytes = b"abc") -> list[in
             at = rng.randrange(len(made))
             made += made[at : at + rng.randint(1, 60)] * rng.randint(1, 3)
     return made[:length]
-
-
-@examples(150)
-@given(st.integers(0, 10**6), st.booleans())
-def test_events_are_counted_at_their_turn(seed, disjoint):
-    """By definition: event after event, the places of its pair, and whether it stood in any state up to its turn."""
-    rng = random.Random(seed)
-    pairs: list[tuple[int, int]] = []
-    for _ in range(rng.randint(1, 12)):
-        pair = rng.randrange(3 + len(pairs)), rng.randrange(3 + len(pairs))
-        if pair not in pairs:
-            pairs.append(pair)
-    n_ids = 3 + len(pairs)
-    events = [merge_event(*pair, 3 + i, 1) for i, pair in enumerate(pairs)]
-    sequences = [symbols(rng, rng.choice([0, 1, 2, 9, 60, 150]), bytes(range(3))) for _ in range(4)]
-    weights = [rng.randint(1, 9) for _ in sequences]
-    n, seen, stood, replayed = [0] * len(events), set(), [], sequences
-    for i, event in enumerate(events):
-        seen.update(pair for sequence in replayed for pair in itertools.pairwise(sequence))
-        stood.append(event.pair in seen)
-        after = [merge(sequence, event.pair, event.id) for sequence in replayed]
-        for weight, before, now in zip(weights, replayed, after, strict=True):
-            joined = list(itertools.pairwise(before)).count(event.pair)
-            n[i] += weight * (len(before) - len(now) if disjoint else joined)
-        replayed = after
-    tally = Tally(np.array(weights), np.zeros(len(events), np.int64), disjoint, np.zeros(len(events), np.bool_))
-    assert cut(*BulkReplay(events, n_ids).replay(*flat(sequences), tally)) == replayed
-    assert (tally.n.tolist(), tally.stood.tolist()) == (n, stood)
 
 
 @examples(150)
@@ -210,52 +179,6 @@ def test_every_character_encodes_as_replay_says(kind, step):
         assert tokenizer.encode_ordinary(text) == wanted
 
 
-@pytest.mark.parametrize("unknown", ["error", "drop", "unk"])
-def test_characters_outside_the_alphabet(unknown):
-    """Refused by name, left out so that its neighbours touch, or the unknown token; remembered as well."""
-    header = Header(
-        chars_alphabet("añ ").to_header(), {"pattern": "gpt4"} | ({"unknown": "drop"} if unknown == "drop" else {})
-    )
-    if unknown == "unk":
-        header = replace(header, specials=(Special("<unk>", 4),), unk="<unk>")
-    tokenizer = Tokenizer(EventLog(header, (merge_event(1, 1, 3, 1),)))
-    for _ in range(2):
-        if unknown == "error":
-            with pytest.raises(UnknownSymbol, match=r"'\\xe6\\x97\\xa5'.*'chars' alphabet"):
-                tokenizer.encode("a日a añ")
-        else:
-            assert tokenizer.encode("a日a añ") == ([3, 0, 1, 2] if unknown == "drop" else [1, 4, 1, 0, 1, 2])
-        assert tokenizer.encode("aa") == [3]
-
-
-@examples(60)
-@given(st.integers(0, 10**6), st.data())
-def test_blocks_joined_are_the_text(seed, data):
-    """Cut anywhere between chunks and documents: what is held at the ends joins as if nothing had been cut."""
-    rng = random.Random(seed)
-    encoder = Encoder(configured(random_log(seed), pattern="gpt2"))
-    texts = ["".join(rng.choices(["a", "b", " ab", " a", "c", " c", ".", " "], k=rng.randint(0, 30))) for _ in range(4)]
-    pieces: list[bytes] = []
-    wanted: list[int] = []
-    for text in texts:
-        chunks = [chunk.encode() for chunk in split_text(PRESETS["gpt2"], text)]
-        pieces += [*chunks, b"\xff"]
-        wanted += [*encode_chunks(encoder.model, chunks), END_OF_TEXT]
-    if -1 in encoder.model_ids[wanted]:
-        return
-    cuts = sorted(data.draw(st.sets(st.integers(0, len(pieces)), max_size=8)) | {0, len(pieces)})
-    joiner, core, found = RunJoiner(encoder), encoder.core(), []
-    for low, high in itertools.pairwise(cuts):
-        # each piece is a chunk: given by row, since a cut between any two is no border of the pattern
-        chunks = pl.Series([piece.decode() for piece in pieces[low:high] if piece != b"\xff"], dtype=pl.String)
-        numbers = iter(range(len(chunks)))
-        rows = np.array([-1 if piece == b"\xff" else next(numbers) for piece in pieces[low:high]], np.int32)
-        block = core.block_of_rows(*as_buffers(chunks), rows, HOLD_FIRST | HOLD_LAST)
-        found += joiner.join(block).tolist()
-    assert found == encoder.model_ids[wanted].tolist()
-    assert not len(joiner.carry)
-
-
 def superwords_by_chance(rng: random.Random) -> EventLog:
     """A model that joins letters; what is joined in two ways has one id, so an event may follow one that uses it."""
     letters = rng.choice((b"a", b"ab", b"abc"))
@@ -290,28 +213,12 @@ def test_a_run_that_comes_in_pieces_is_joined_as_a_whole(seed, monkeypatch):
 
 
 def test_the_same_word_again_and_again_is_given_as_it_comes():
-    """What is held of one run without an end, and looked at for each piece, does not grow with it."""
+    """What is held of one run without an end does not grow with it."""
     encoder = Encoder(model_of(supermerge_event(A, A, 256, 9), supermerge_event(256, 256, 257, 8), pattern=r"(?s:.)"))
-    looked = []
     joiner, piece = RunJoiner(encoder), np.full(50_000, A | WHOLE, np.int32)
-    joined = joiner.joined
-    joiner.joined = lambda run: looked.append(len(run)) or joined(run)
     for _ in range(20):
         joiner.join(BlockIds(piece, piece[:0], piece[:0], closed=False))
         assert len(joiner.carry) < 20_000
-    assert sum(looked) <= 20 * len(piece)
-
-
-def test_a_run_that_hangs_together_is_not_looked_at_for_each_piece(monkeypatch):
-    """Where nothing is certain before the end, all is held, and asked about only when it has doubled."""
-    encoder = Encoder(model_of(supermerge_event(B, B, 256, 9), supermerge_event(A, B, 257, 8), pattern=r"(?s:.)"))
-    asked: list[int] = []
-    monkeypatch.setattr(EncoderCore, "certain", lambda core, run: asked.append(len(run)) or 0)
-    joiner, piece, none = RunJoiner(encoder), np.full(1000, B | WHOLE, np.int32), np.zeros(0, np.int32)
-    assert not any(len(joiner.join(BlockIds(piece, none, none, closed=False))) for _ in range(200))
-    assert len(asked) == 4
-    whole = joiner.join(BlockIds(none, none, none, closed=True))
-    assert whole.tolist() == RunJoiner(encoder).joined(np.full(200_000, B | WHOLE, np.int32)).tolist()
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "script", "own pattern"])
@@ -346,21 +253,6 @@ def test_many_texts_as_two_arrays_are_the_texts_one_by_one(kind, monkeypatch):
     assert tokenizer.decode_bytes_batch(wanted) == [tokenizer.decode_bytes(ids) for ids in wanted]
 
 
-@pytest.mark.every(4)
-@pytest.mark.parametrize("kind", KINDS)
-def test_threads_share_a_tokenizer(kind):
-    """Single texts and lists of them, from four threads at once."""
-    tokenizer = Tokenizer(trained(kind))
-    texts = [*DOCUMENTS, *HOSTILE]
-    wanted = [tokenizer.encode_ordinary(text) for text in texts]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(tokenizer.encode_ordinary, texts * 3)) == wanted * 3
-        for found in pool.map(lambda _: tokenizer.encode_ordinary_batch(texts, num_threads=2), range(4)):
-            assert found == wanted
-    assert tokenizer.decode_batch(wanted, num_threads=2) == [tokenizer.decode(ids) for ids in wanted]
-    assert tokenizer.decode_bytes_batch(wanted) == [tokenizer.decode_bytes(ids) for ids in wanted]
-
-
 def test_a_stop_word_is_found_among_many():
     """First, last, one that begins another one, one that ends in another; never inside of a chunk."""
     words = ["a", "ab", "abc", "b", "ñ", "zz", "日本", "the", "x" * 40]
@@ -375,15 +267,6 @@ def test_a_stop_word_is_found_among_many():
             assert encoder.id_list(word.encode()) == encoder.model_ids[wanted].tolist()
     marked = EventLog(replace(header, stop_words=(StopWord(256, "\u2581the".encode()), StopWord(257, b"q"))), ())
     assert Encoder(marked).id_list(b"the q") == [256, *"\u2581q".encode()]
-
-
-def test_only_base_symbols_are_replayed():
-    """A token among the symbols would be split beyond its place."""
-    encoder = Encoder(model_of(merge_event(A, B, 256, 9), delete_event(256, (A, B), 1)))
-    for wrong in ([256], [257], [10**6]):
-        with pytest.raises(ValueError, match="base symbols"):
-            encoder.encode_many(np.array(wrong, np.int32), np.array([1]))
-    assert encoder.encode_many(np.array([A, -1, B], np.int32), np.array([3]))[0].tolist() == [A, -1, B]
 
 
 @pytest.mark.parametrize("kind", KINDS)

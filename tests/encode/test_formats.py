@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
-import random
-from base64 import b64encode
 from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streambpe.encode.formats.export import FORMATS, cut_log, export
-from streambpe.encode.formats.flat import merged_by_rank, whole_runs
 from streambpe.encode.formats.hf import tokenizer_json
 from streambpe.encode.formats.imports import import_file
-from streambpe.encode.formats.tiktoken_ranks import snippet_of
-from streambpe.encode.formats.verify import Comparison, loaded
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, StreambpeError, UsageError
 from streambpe.model.alphabet import bytes_alphabet, script_alphabet
-from streambpe.model.eventlog import EventLog, Header, Special, merge_event, read_event_log, write_event_log
-from streambpe.text.expressions import alternatives
-from streambpe.text.patterns import PRESETS
+from streambpe.model.eventlog import EventLog, Header, merge_event, read_event_log, write_event_log
 from streambpe.train.as_model import model_log
-from tests.oracles.splits import split_text
 from tests.runs import cli
 from tests.samples import written
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, configured, trained
 
 EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}
-LOST = {"picky": "deletions", "stops": "stop words", "boundless": "superwords"}  # in a word
+LOST = {"picky": "deletions", "stops": "stop words", "boundless": "superwords", "whitespace": "words that begin with"}
 
 
 def with_specials(*specials):
@@ -74,6 +61,8 @@ def test_every_export_is_exact_or_says_what_is_lost(tmp_path, held_out, kind, to
     assert "lost:" in "\n".join(result.lines()) or not result.lost
     if to == "hf":
         assert LOST.get(kind, "") in " ".join(result.lost)
+    if kind in ("boundless", "superbpe") and to != "boundless":  # words stay together there
+        assert result.comparison.spans_lost < result.comparison.spans / 100
 
 
 @pytest.mark.every(2)
@@ -81,8 +70,8 @@ def test_every_export_is_exact_or_says_what_is_lost(tmp_path, held_out, kind, to
 def test_the_bytes_of_tokens_are_those_of_the_text(tmp_path, kind):
     """As an array and as a list; special and reserved ids have none, and what does not add up is told."""
     log = trained(kind)
-    [result] = export(log, "token-bytes", tmp_path / "sizes.npy")
-    array, numbers = (tmp_path / f"sizes.{suffix}" for suffix in ("npy", "json"))
+    [result] = export(log, "token-bytes", tmp_path / "m-1.5")  # of a name only .npy and .json are an ending
+    array, numbers = (tmp_path / f"m-1.5.{suffix}" for suffix in ("npy", "json"))
     sizes, tokenizer = np.load(array), Tokenizer(log)
     assert result.files == [array, numbers]
     assert json.loads(numbers.read_text()) == sizes.tolist()
@@ -97,20 +86,9 @@ def test_the_bytes_of_tokens_are_those_of_the_text(tmp_path, kind):
     assert not result.exact
 
 
-def test_names_of_numbers_of_bytes(tmp_path):
-    """Only .npy and .json are not part of the name."""
-    made = []
-    for name, sizes in (("m-1.5", ()), ("m-1.6", ()), ("m-1.6.json", [300, 400]), ("m-1.7", [300, 400])):
-        made += [x.name for one in export(trained("plain"), "token-bytes", tmp_path / name, vocab_size=sizes)
-                 for x in one.files]  # fmt: skip
-    stems = ("m-1.5", "m-1.6", "m-1.6-300", "m-1.6-400", "m-1.7-300", "m-1.7-400")
-    assert made == [f"{stem}.{suffix}" for stem in stems for suffix in ("npy", "json")]
-    assert sorted(made) == sorted(path.name for path in tmp_path.iterdir())
-
-
 def test_what_cannot_be_exported_is_refused(tmp_path):
     """A SCRIPT token may be half of a character; GGUF holds only what llama.cpp has a name for; no folder is the name
-    of a file. Nothing is written."""
+    of a file; roles need tokens, and a folder that holds them. Nothing is written."""
     plain, script = trained("plain"), Header(script_alphabet().to_header(), {"pattern": "script"})
     for log, to, output, options, told in (
         (EventLog(script, ()), "token-bytes", "x.npy", {}, "half of a character"),
@@ -121,6 +99,11 @@ def test_what_cannot_be_exported_is_refused(tmp_path):
         (configured(plain, batch="paper"), "hf", "x.json", {"vocab_size": [300]}, "--batch paper"),
         (plain, "token-bytes", "", {}, "is a folder, not a file"),
         (plain, "tiktoken", "new/", {}, "is a folder, not a file"),
+        (plain, "hf", "new/", {"pad": "<nothing>"}, "--pad <nothing>"),
+        (plain, "hf", "new/", {"chat_template": str(tmp_path / "none.jinja")}, "none.jinja"),
+        (plain, "hf", "x.json", {"add_bos": True}, "belong in a folder that transformers loads"),
+        (plain, "tiktoken", "x", {"bos": "<s>"}, "--to hf"),
+        (trained("stops"), "hf", "new/", {"add_bos": True}, "--bos TOKEN"),
     ):
         with pytest.raises(StreambpeError, match=told):
             export(log, to, f"{tmp_path}/{output}", **options)
@@ -146,7 +129,6 @@ def test_strict_exits_4_unless_exact(tmp_path, held_out):
         run = cli(*arguments, "--verify", held_out, "--strict", expect=code)
         assert ("  exact: " in run.stderr) == (code == 0)
         assert (tmp_path / f"{kind}.json").exists()
-        cli(*arguments, "--strict", "--force", expect=code)
         assert "--no-compare leaves out" in cli(*arguments, "--strict", "--no-compare", "--force", expect=2).stderr
     for to in ("gguf", "token-bytes"):
         run = cli("export", tmp_path / "m.jsonl", "--to", to, "-o", tmp_path / to, "--strict", expect=2)
@@ -170,7 +152,6 @@ def test_a_gguf_file_has_every_field_that_llama_cpp_reads(tmp_path):
     text_of = {number: text for text, number in there["vocab"].items()}
     special = tokenizer.special_tokens
     reserved = set(range(tokenizer.n_vocab)) - set(text_of)
-    assert len(reserved) == 2
     assert found == {
         "general.architecture": "llama",
         "tokenizer.ggml.model": "gpt2",
@@ -225,30 +206,6 @@ def test_a_second_pattern_of_uw_keeps_its_gaps():
     assert tokenizer.encoder.split("a b12c") == ["a b", "12", "c"]
 
 
-def test_examples_are_told_once_each():
-    """Five examples are five different ones."""
-    comparison = Comparison()
-    contents = {0: b"a", 1: b"b", 2: b"ab", 3: b"c", 4: b"bc"}
-    for _ in range(3):
-        comparison.add([2, 3], [0, 4], contents.__getitem__)
-    assert comparison.examples == ["'ab'  there: 'a' 'bc'"]
-    assert comparison.spans_lost == 6
-
-
-def test_tiktoken_file_makes_an_encoding(tmp_path, monkeypatch):
-    """The Python file beside the ranks is imported as it says itself, with every special token of the model."""
-    first, last = trained("plain").header.specials
-    log = with_specials(first, Special("<😀>", last.id))
-    export(log, "tiktoken", tmp_path / "en.tiktoken", compare=False)
-    monkeypatch.syspath_prepend(tmp_path)
-    found = importlib.import_module("en_tiktoken")
-    assert "`from en_tiktoken import encoding`" in found.__doc__
-    encoding = found.encoding
-    assert snippet_of(Path("2x.ranks")) == Path("_2x_ranks.py")
-    assert encoding.encode_ordinary(TEXT) == Tokenizer(trained("plain")).encode_ordinary(TEXT)
-    assert encoding.special_tokens_set == {special.text for special in log.header.specials}
-
-
 def test_the_name_of_an_output_is_never_run(tmp_path):
     """It stands in a Python file that --verify runs at once; here it ended a docstring there, and its rest was run."""
     import builtins
@@ -279,16 +236,6 @@ def test_what_was_exported_can_be_imported(tmp_path, kind, to):
     assert read_event_log(tmp_path / "back.jsonl") == log
 
 
-def test_ranks_without_a_pattern_and_half_a_file_are_refused(tmp_path):
-    """With the option to give."""
-    export(trained("plain"), "tiktoken", tmp_path / "r.tiktoken", compare=False)
-    for path, told, code in (
-        (tmp_path / "r.tiktoken", "--pattern cl100k", 2),
-        (written(tmp_path / "t.json", "{"), "is not JSON", 1),
-    ):
-        assert told in cli("import", path, "-o", tmp_path / "r.jsonl", expect=code).stderr
-
-
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
@@ -298,6 +245,9 @@ def test_ranks_without_a_pattern_and_half_a_file_are_refused(tmp_path):
         ("x", b"# A page\nof text", "begins with '# A page'.*tokenizer.json of Hugging Face"),
         ("x", b"", "is empty"),
         ("x", b"\x7fELF\0\1", "is not text"),
+        ("t.json", b"{", "is not JSON"),
+        ("m.model", b"BoundlessBPE v2 word\nvocabulary\nx\n", "line 3"),
+        ("m.model", b"BoundlessBPE v9\n", "known are"),
     ],
 )
 @pytest.mark.parametrize("pattern", [None, "gpt2"])
@@ -305,11 +255,14 @@ def test_a_file_that_is_no_tokenizer_is_told_as_what_it_looks_like(tmp_path, nam
     """And the message says what can be read instead; it was called tiktoken ranks without a pattern."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ModelError, match=told):
-        import_file(tmp_path / name, pattern=pattern)
+        import_file(tmp_path / name, pattern=pattern, if_needed=True)
 
 
-def test_what_needs_no_import_is_told_so(tmp_path):
-    """An event log, a RUN, a folder that hf: reads, and one of GPT-2's two files."""
+def test_what_is_given_instead_is_told(tmp_path):
+    """An event log, a RUN, a folder that hf: reads, and one of GPT-2's two files; ranks need a pattern."""
+    export(trained("plain"), "tiktoken", tmp_path / "r.tiktoken", compare=False)
+    with pytest.raises(UsageError, match="--pattern cl100k"):
+        import_file(tmp_path / "r.tiktoken")
     write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
     with pytest.raises(UsageError, match="give it as MODEL"):
         import_file(tmp_path / "m.events.jsonl")
@@ -318,70 +271,6 @@ def test_what_needs_no_import_is_told_so(tmp_path):
         with pytest.raises(ModelError, match=told):
             import_file(tmp_path)
         (tmp_path / name).unlink()
-
-
-def test_damaged_model_files_name_the_line(tmp_path):
-    """A `.model` file that ends early, or holds nonsense, is refused with its line."""
-    export(trained("boundless"), "boundless", tmp_path / "m.model", compare=False)
-    cut_off = "".join((tmp_path / "m.model").read_text().splitlines(keepends=True)[:400])
-    for content, told in (
-        (cut_off, "line 401"),
-        ("BoundlessBPE v2 word\nvocabulary\nx\n", "line 3"),
-        ("BoundlessBPE v9\n", "known are"),
-    ):
-        (tmp_path / "m.model").write_text(content)
-        with pytest.raises(ModelError, match=told):
-            import_file(tmp_path / "m.model")
-
-
-def test_whole_runs_keep_words_together():
-    """ "the end of" is one match of the run pattern, and what is no word splits as before."""
-    import regex
-
-    for name in ("gpt2", "gpt4", "cl100k", "gpt4o", "punct", "boundless", "ultimate1", "word-level", "superbpe1"):
-        runs = whole_runs(PRESETS[name])
-        assert regex.findall(runs, "the end of it, 12") != split_text(PRESETS[name], "the end of it, 12")
-        assert regex.match(runs, "the end of it, 12").group() == "the end of it"
-    assert alternatives(r"a|(b|c)|[|\]|]|\|") == ["a", "(b|c)", r"[|\]|]", r"\|"]
-
-
-@pytest.mark.long
-def test_ranks_of_a_long_chain_are_read(tmp_path):
-    """Tokens a, aa, aaa ... to 1 499 letters: each is the one before it and a letter."""
-    ranks = [bytes([byte]) for byte in range(256)] + [b"a" * length for length in range(2, 1500)]
-    lines = b"".join(b64encode(token) + b" %d\n" % rank for rank, token in enumerate(ranks))
-    log = import_file(written(tmp_path / "chain.tiktoken", lines), pattern="none")
-    assert len(log.events) == len(ranks) - 256
-    looked_up, rank_of = [], {token: rank for rank, token in enumerate(ranks)}.get
-    merged_by_rank([b"a"] * 1499, lambda left, right: looked_up.append(1) or rank_of(left + right), len(ranks) - 1)
-    assert len(looked_up) < 5 * 1499
-
-
-@given(st.integers(0, 10**6))
-def test_merging_by_rank_is_looking_for_the_lowest_again_and_again(seed):
-    """The queue against the definition: the lowest rank of all neighbours, the leftmost of equal ones, each time."""
-    rng = random.Random(seed)
-    parts = [rng.choice((b"a", b"b", b"ab", b"c")) for _ in range(rng.randrange(2, 30))]
-    ranks = {(rng.choice(b"abc"), rng.randrange(2, 9)): rng.randrange(9) for _ in range(12)}
-
-    def rank(left, right):
-        return ranks.get(((left + right)[0], len(left + right)))
-
-    below, expected = rng.randrange(1, 10), list(parts)
-    while len(expected) > 2:
-        pairs = [(rank(*pair), i) for i, pair in enumerate(pairwise(expected)) if rank(*pair) is not None]
-        if not pairs or min(pairs)[0] >= below:
-            break
-        i = min(pairs)[1]
-        expected[i : i + 2] = [expected[i] + expected[i + 1]]
-    assert merged_by_rank(parts, rank, below) == expected
-
-
-def test_a_log_is_verified_by_its_ids_and_not_by_what_they_spell(tmp_path):
-    """Ids that changed places spell the same text; only a format that numbers tokens anew may have them."""
-    for to, compares_content in (("events", False), ("boundless", True)):
-        [result] = export(trained("boundless"), to, tmp_path / f"log.{to}", compare=False)
-        assert (loaded(to, result.files).content is not None) == compares_content
 
 
 def test_a_log_is_extended_whatever_its_name(tmp_path):

@@ -10,10 +10,8 @@ import pytest
 
 from streambpe.encode.formats.hf_folder import FILES, USUAL
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.model.eventlog import write_event_log
 from tests.runs import cli
 from tests.samples import natural_text
-from tests.trained import trained
 
 TEXTS = ["the cat", "the house of the people, and the time", "", "\n\n x"]
 CHAT = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}"
@@ -43,7 +41,6 @@ def test_a_folder_has_all_files_and_the_usual_roles(model, tmp_path):
     added = {entry["content"]: int(number) for number, entry in config["added_tokens_decoder"].items()}
     assert added == tokenizer.special_tokens
     assert json.loads((place / "tokenizer.json").read_text())["post_processor"] is None
-    assert [file for file in (tmp_path / "deep").iterdir() if file != place] == []
 
 
 def test_tokens_around_a_text_and_a_batch(model, tmp_path):
@@ -60,23 +57,6 @@ def test_tokens_around_a_text_and_a_batch(model, tmp_path):
     pair = loaded.encode("the cat", "the time")
     assert pair.ids == [bos, *ours.encode("the cat"), eos, bos, *ours.encode("the time"), eos]
     assert json.loads((tmp_path / "t/special_tokens_map.json").read_text())["pad_token"] == "<tool>"
-
-
-@pytest.mark.long
-def test_what_cannot_be_honoured_is_refused(model, tmp_path):
-    """A token that the model lacks, a role without a token, roles in a plain file."""
-    bare = tmp_path / "bare.events.jsonl"
-    write_event_log(bare, trained("stops"))
-    for log, to, output, option, told, code in (
-        (model, "hf", "new/", ["--pad", "<nothing>"], "--pad <nothing>", 2),
-        (model, "hf", "new/", ["--chat-template", tmp_path / "none.jinja"], "none.jinja", 1),
-        (model, "hf", "x.json", ["--add-bos"], "belong in a folder that transformers loads", 2),
-        (model, "tiktoken", "x", ["--bos", "<s>"], "--to hf", 2),
-        (bare, "hf", "new/", ["--add-bos"], "--bos TOKEN", 2),
-    ):
-        done = cli("export", log, "--to", to, "-o", f"{tmp_path}/{output}", *option, expect=code)
-        assert told in done.stderr
-    assert list(tmp_path.iterdir()) == [bare]
 
 
 def test_several_sizes_are_several_folders(model, tmp_path):

@@ -58,6 +58,7 @@ def test_an_encoding_of_tiktoken(model, monkeypatch):
     """Its ranks and its pattern, beside files of both kinds; an unknown one is one message."""
     tiktoken = pytest.importorskip("tiktoken")
     encoding = runpy.run_path(str(model / "x_tiktoken.py"))["encoding"]
+    assert encoding.special_tokens_set == {special.text for special in trained("plain").header.specials}
     monkeypatch.setattr(tiktoken, "get_encoding", {"ours": encoding}.__getitem__)
     files = f"{model}/tok/tokenizer.json", f"{model}/x.tiktoken"
     mine, theirs = bytes_per_token(model, "tiktoken:ours")

@@ -92,14 +92,9 @@ def test_a_pattern_that_is_read_splits_as_it_does_there(tmp_path, name, other):
     ("expression", "construct"),
     [
         (r"\b\w+|.", r"\\b"),
-        (r"\h+|.", r"\\h"),
         (r"a*", "may be empty"),
         (r"(?i:ss)|.", "upper and lower case of 'ss'"),
-        (r"(?i:é)|.", "upper and lower case of 'é'"),
         (r"(?s:.)", "the flag 's'"),
-        (r"[[:alpha:]]+|.", r"\[: in a class"),
-        (r"(a)\1|.", r"\\1"),
-        (r"\p{Xyz}|.", r"\\p\{Xyz\}"),
         ("(" * 100_000, "too deep"),
     ],
 )
@@ -130,7 +125,7 @@ OWN = [
 ]  # fmt: skip
 
 
-@pytest.mark.every(11)
+@pytest.mark.every(16)
 @pytest.mark.parametrize("expression", OWN)
 @pytest.mark.parametrize("gaps", ["keep", "drop"])
 @pytest.mark.parametrize("to", ["hf", "tiktoken"])

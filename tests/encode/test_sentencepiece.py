@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import random
 import sys
 from functools import cache
@@ -16,13 +15,12 @@ import pytest
 from streambpe.errors import LimitError, ModelError
 from streambpe.inspect.evaluate import evaluate
 from streambpe.inspect.pieces import SentencePiece, count_pieces
-from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from tests import hostile
 from tests.runs import cli
 from tests.samples import json_lines, natural_text, written
-from tests.trained import DOCUMENTS, HOSTILE, trained
+from tests.trained import DOCUMENTS, HOSTILE
 
 sentencepiece = pytest.importorskip("sentencepiece")
 
@@ -82,7 +80,7 @@ def test_ids_are_those_of_the_package(model, name, monkeypatch):
     assert counted(model(name), documents) == counted_by_the_package(model(name), documents)
 
 
-def test_it_is_measured_beside_a_model(model, tmp_path, monkeypatch):
+def test_it_is_measured_as_a_model_is(model, tmp_path, monkeypatch):
     """Every measure from the package's ids, document by document; the text is read in small blocks."""
     monkeypatch.setattr("streambpe.inspect.pieces._BLOCK", 700)
     documents = [*DOCUMENTS[:40], *(text for text in HOSTILE if text)]
@@ -97,12 +95,6 @@ def test_it_is_measured_beside_a_model(model, tmp_path, monkeypatch):
     assert values["words"] == sum(len(text.split()) for text in documents)
     partial = [number for number in ids if theirs.is_byte(number) and int(theirs.id_to_piece(number)[3:5], 16) > 0x7F]
     assert values["partial_tokens"] == len(set(partial))
-    one_line = written(tmp_path / "one.txt", " ".join(documents))
-    (found,) = evaluate([], [str(one_line)], tokenizer=[path])
-    assert found.values["tokens"] == len(theirs.encode(" ".join(documents)))
-    write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
-    asked = ["evaluate", tmp_path / "m.events.jsonl", "--tokenizer", path, "--text", source]
-    assert [row["model"] for row in json.loads(cli(*asked, "--json").stdout)] == [str(asked[1]), path]
 
 
 def test_a_document_that_is_too_long(model):

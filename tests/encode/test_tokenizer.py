@@ -8,13 +8,12 @@ import random
 import re
 from dataclasses import replace
 
-import polars as pl
 import pytest
 import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.encode.encoder import Encoder, RunJoiner
+from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
@@ -36,22 +35,15 @@ def replayed(encoder: Encoder, text: str) -> list[int]:
     return encode_chunks(encoder.model, [chunk.encode() for chunk in encoder.split(text)])
 
 
-def in_bulk(encoder: Encoder, text: str) -> list[int]:
-    """All chunks by themselves, then what joins."""
-    ids, _ = encoder.encode_distinct(pl.Series(encoder.split(text), dtype=pl.String))
-    return (RunJoiner(encoder).joined(ids) if encoder.has_superwords else encoder.to_model_ids(ids)).tolist()
-
-
 @pytest.mark.parametrize(("kind", "own"), [*((kind, False) for kind in KINDS), ("stops", True), ("boundless", True)])
 def test_trained_models_encode_as_replay_says(kind, own):
-    """Texts, and their chunks one by one, give what replaying event by event gives: of training, and hostile; also
-    where the expression of the preset is a user's own, which `regex` runs."""
+    """Texts give what replaying event by event gives: of training, and hostile; also where the expression of the preset
+    is a user's own, which `regex` runs."""
     log, texts = trained(kind), [*DOCUMENTS[:40], *HOSTILE]
     preset = Tokenizer(log).encoder
     tokenizer = Tokenizer(configured(log, pattern=preset.pattern.expression) if own else log)
     assert (tokenizer.encoder.pattern.name == "regex") == own
     wanted = [to_model_ids(preset.model, replayed(preset, text)) for text in texts]
-    assert [in_bulk(tokenizer.encoder, text) for text in texts] == wanted
     assert [tokenizer.encode_ordinary(text) for text in texts] == wanted
     assert tokenizer.encode_ordinary_batch(texts, num_threads=2) == wanted
 
@@ -67,11 +59,8 @@ def test_random_models_encode_as_replay_says(seed, texts):
             ids = to_model_ids(encoder.model, replayed(encoder, text))
         except KeyError:
             with pytest.raises(ModelError, match="deleted"):
-                in_bulk(encoder, text)
-            with pytest.raises(ModelError, match="deleted"):
                 tokenizer.encode_ordinary(text)
             continue
-        assert in_bulk(encoder, text) == ids
         assert tokenizer.encode_ordinary(text) == ids
         assert list(tokenizer.encode_stream([text[i : i + 5] for i in range(0, len(text), 5)])) == ids
         assert tokenizer.decode(ids) == text
@@ -105,12 +94,15 @@ def test_stream_decoding_never_splits_a_character():
 
 
 def test_whitespace_words_lose_their_spacing_only():
-    """--pattern whitespace puts the words back with single spaces, whole or as a stream; unknown characters are UNK."""
+    """--pattern whitespace puts the words back with single spaces, whole or as a stream, and has no offsets then;
+    unknown characters are UNK."""
     tokenizer = Tokenizer(trained("whitespace"))
     ids = tokenizer.encode("  the   end\n of ba ")
     assert tokenizer.decode(ids) == "the end of ba"
     assert "".join(tokenizer.decode_stream(ids)) == "the end of ba"
     assert tokenizer.special_tokens["<UNK>"] in tokenizer.encode("Ж")
+    with pytest.raises(ValueError, match="changes this text"):
+        tokenizer.encode_with_offsets("two  words")
 
 
 # Special tokens.
@@ -152,21 +144,9 @@ SPECIALS = {
 }
 
 
-def cut_by_hand(text: str, specials: set[str]) -> list[str]:
-    """Character by character: the longest special token that stands there, else one character of text."""
-    lengths = sorted({len(special) for special in specials}, reverse=True)
-    parts, at = [""], 0
-    while at < len(text):
-        found = next((text[at : at + n] for n in lengths if text[at : at + n] in specials), None)
-        parts[-1] += text[at] if found is None else ""
-        parts += [] if found is None else [found, ""]
-        at += 1 if found is None else len(found)
-    return parts
-
-
 @pytest.mark.parametrize("shape", SPECIALS)
 def test_thousands_of_special_tokens_made_encoding_40_times_slower(shape):
-    """They are looked for as one, and are found where a slow loop finds them: the longest, from the left."""
+    """They are looked for as one, and found where `re` finds them if it tries longer ones first."""
     log = trained("plain")
     specials = list(dict.fromkeys(SPECIALS[shape]))
     top = log.header.specials[0].id
@@ -176,12 +156,13 @@ def test_thousands_of_special_tokens_made_encoding_40_times_slower(shape):
     text = "".join(
         rng.choice([*specials[::41], "a", "aaa", "<", "<|special_", "é日", " of the ", "."]) for _ in range(900)
     )
-    for some in (set(specials), set(specials[:3])):
+    for some in (specials[:3], specials):
+        longest_first = "|".join(re.escape(special) for special in sorted(some, key=len, reverse=True))
+        parts = re.split(f"({longest_first})", text)  # every second one is a special token
         wanted: list[int] = []
-        for part in cut_by_hand(text, some):
-            wanted += [tokenizer.special_tokens[part]] if part in some else tokenizer.encode_ordinary(part)
-        assert tokenizer.encode(text, allowed_special=some, disallowed_special=()) == wanted
-    parts = cut_by_hand(text, set(specials))
+        for i, part in enumerate(parts):
+            wanted += [tokenizer.special_tokens[part]] if i % 2 else tokenizer.encode_ordinary(part)
+        assert tokenizer.encode(text, allowed_special=set(some), disallowed_special=()) == wanted
     assert len(parts) > 300
     with pytest.raises(ValueError, match=f"special token {re.escape(repr(parts[1]))} at character {len(parts[0])}"):
         tokenizer.encode(text)
@@ -254,9 +235,8 @@ def test_unknown_ids_and_symbols_are_named():
     with pytest.raises(KeyError, match="reserved"):
         tokenizer.decode([tokenizer.n_vocab - 1])
     few = Tokenizer(EventLog(Header(Alphabet("seen", (b"a", b"b")).to_header(), {"pattern": "gpt2"}), ()))
-    for refused in (lambda: in_bulk(few.encoder, "abc"), lambda: few.encode_ordinary_batch(["a", "abc", "b"])):
-        with pytest.raises(ValueError, match=r"b'c'.*not in the 'seen' alphabet"):
-            refused()
+    with pytest.raises(ValueError, match=r"b'c'.*not in the 'seen' alphabet"):
+        few.encode_ordinary_batch(["a", "abc", "b"])
     odd = EventLog(Header({"kind": "runes", "first_id": 0, "symbols": []}), ())
     with pytest.raises(ModelError, match="kind 'runes'"):
         Tokenizer(odd)
@@ -275,12 +255,6 @@ def test_tokens_begin_where_the_offsets_say(text, kind):
         assert [text.encode()[start:end] for start, end in zip(offsets, ends, strict=True)] == list(
             tokenizer.decode_tokens_bytes(ids)
         )
-
-
-def test_a_model_that_changes_the_text_has_no_offsets():
-    tokenizer = Tokenizer(trained("whitespace"))
-    with pytest.raises(ValueError, match="changes this text"):
-        tokenizer.encode_with_offsets("two  words")
 
 
 def test_a_model_comes_back_from_what_was_saved(tmp_path):
