@@ -110,7 +110,7 @@ def test_published_blocks_of_script():
 
 @pytest.mark.parametrize(("name", "column"), [("paper", 1), ("improved", 2), ("simple", 3)])
 def test_published_eligibility(name, column):
-    """The same tokens may join superwords."""
+    """The same tokens may join superwords, but for a last line break: the published `$` stands before it, too."""
     may_join = text_test(name, "--superword-pattern")
     for row in table()["eligibility"]["rows"]:
-        assert may_join(row[0].encode()) == row[column], row[0]
+        assert may_join(row[0].encode()) == (row[column] and (name == "simple" or row[0][-1:] != "\n")), row[0]
