@@ -19,7 +19,6 @@ from streambpe.model.replay import Model
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.text.patterns import PRESETS, find_pattern
-from streambpe.text.script_runs import SPACELESS
 from streambpe.text.whitespace import WORD_MARK
 from streambpe.train.commands import train
 from tests import oracles
@@ -44,7 +43,6 @@ from tests.conformance.verdicts import (
     steps,
     superword_flags,
 )
-from tests.runs import counted_run
 
 RESOURCES = Resources(400 * 10**6, 2)
 TIES = ("first-seen", "ids")  # as published, and the engine's own
@@ -65,13 +63,6 @@ def learn_from_text(
         given = {"counting": {"options": counting}, "like": like, "resources": RESOURCES}
         log = read_event_log(train(Path(folder) / "run", [source], **given, **options).log)
         return log, Tokenizer(log)
-
-
-def learn_from_counts(counts: dict[bytes, int], **options: Any) -> EventLog:
-    """Learn from a table of chunks."""
-    with TemporaryDirectory() as folder:
-        run = counted_run(Path(folder) / "run", {chunk.decode(): n for chunk, n in counts.items()})
-        return read_event_log(train(run, resources=RESOURCES, **options).log)
 
 
 def judge_hf(vector: Vector) -> Verdict:
@@ -131,10 +122,10 @@ def once_deleted(events: list[list[Any]]) -> list[list[Any]]:
 def judge_kensho_deletions(vector: Vector) -> Verdict:
     """The word phase with deletions: merges, counts, what was split and how often, the vocabulary, encodings."""
     params, config = vector.params, vector.params["pretokenizer"]
-    counts = oracles.count_chunks([pretokenizer_chunks(config, document) for document in vector.documents])
     config.asked_elsewhere("merge_pattern")  # of superwords
     params.asked_elsewhere("blowup")  # by `knows`
-    log = learn_from_counts(dict(counts), like="kensho", vocab_size=params["vocab_size"], tau=deleting(params["tau"]))
+    size, tau = params["vocab_size"], deleting(params["tau"])
+    log, _ = learn_from_text(vector.documents, counting_of(config), "kensho", vocab_size=size, tau=tau)
     model = Model(log)
     theirs = once_deleted([event[:4] for event in vector.data["events"]])
     verdict = Verdict(
@@ -225,24 +216,14 @@ def judge_script(vector: Vector) -> Verdict:
     return Verdict([*claims, Claim("events", ours, theirs), Claim("decoded", texts, texts_there)], encode)
 
 
-def documents_for(config: Params, documents: list[str]) -> tuple[list[str], dict[str, Any]]:
-    """(texts, counting options) that give these documents the chunks of a fastboundlessbpe pretokenizer.
-
-    Where no option says it (script runs with scripts or patterns of one's own), the chunks are cut beforehand, with a
-    character between them that the texts do not hold.
-    """
-    main, special, scripts = (config[key] for key in PRETOKENIZER)
+def counting_of(config: Params) -> dict[str, Any]:
+    """The counting options that are a fastboundlessbpe pretokenizer."""
+    config.asked_elsewhere("script_specific_scripts")  # by pretokenizer_chunks
+    main, special = preset(config["main_regex"]), config["script_specific_regex"]
     if special is None:
-        return documents, {"pattern": preset(main), "gaps": "drop"}
-    split = find_pattern(preset(main), gaps="drop", split_scripts=True)
-    if split.script_expression == special and set(scripts) == set(SPACELESS):
-        return documents, {"pattern": preset(main), "gaps": "drop", "split_scripts": True}
-    mark = next(char for char in map(chr, range(0xE000, 0xF8FF)) if not any(char in text for text in documents))
-    cut = [mark.join(chunk.decode() for chunk in pretokenizer_chunks(config, text)) for text in documents]
-    return cut, {"pattern": f"[^{mark}]+", "gaps": "drop"}
-
-
-PRETOKENIZER = ("main_regex", "script_specific_regex", "script_specific_scripts")
+        return {"pattern": main, "gaps": "drop"}
+    assert find_pattern(main, gaps="drop", split_scripts=True).script_expression == special
+    return {"pattern": main, "gaps": "drop", "split_scripts": True}
 
 
 def end_of_text(pattern: str) -> str:
@@ -260,9 +241,8 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
         options = {"superwords": "superbpe", "transition": words["vocab_size"], "vocab_size": size}
     params.asked_elsewhere("greedy_split")  # by knows_superwords, as is the next
     words.asked_elsewhere("blowup")
-    documents, counting = documents_for(config, vector.documents)
     options |= {"tau": deleting(words["tau"]), "superword_pattern": end_of_text(config["merge_pattern"])}
-    log, _ = learn_from_text(documents, counting, "kensho", **options)
+    log, _ = learn_from_text(vector.documents, counting_of(config), "kensho", **options)
     return superword_verdict(vector, Model(log))
 
 

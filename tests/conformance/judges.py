@@ -23,7 +23,6 @@ from tests.conformance.verdicts import (
     steps,
     superword_flags,
     tokens_hex,
-    without_parts,
 )
 from tests.oracles.batch import BatchTraining
 from tests.oracles.picky import SPECIALS, WORD_START
@@ -201,8 +200,8 @@ def judge_boundless_original(vector: Vector) -> Verdict:
     )
     model = oracles.as_model(training)
     events = [
-        step if detail is None else [*step, detail.count_left, detail.count_right]
-        for step, detail in zip(without_parts(steps(model)), training.details, strict=True)
+        [*step[:2], *step[3:]] if detail is None else [*step, detail.count_left, detail.count_right]
+        for step, detail in zip(steps(model), training.details, strict=True)
     ]
 
     def encode(row: Row) -> dict[str, Any]:

@@ -103,11 +103,6 @@ def numbered_steps(model: Model) -> list[list[Any]]:
     return [[*step, *event.pair, event.id] for step, event in zip(steps(model), model.events, strict=True)]
 
 
-def without_parts(found: list[list[Any]]) -> list[list[Any]]:
-    """The steps, deletions as ["d", token, n]."""
-    return [[*step[:2], *step[3:]] if step[0] == "d" else step for step in found]
-
-
 def living(model: Model) -> list[str]:
     return tokens_hex(model, model.vocabulary.living)
 

@@ -51,7 +51,6 @@ Documents = Sequence[Sequence[bytes]]  # each document as its chunks in order
 Base = tuple[int, ...]  # a chunk or superword as its base symbols: its identity
 TextTest = Callable[[bytes], bool]
 
-SIMPLE = r"\p{L}"
 IMPROVED = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z"  # a letter that is not the first character
 
 
