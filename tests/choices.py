@@ -72,14 +72,12 @@ class Refused(Exception):
 # ---------------------------------------------------------------- what is chosen
 
 
-def documents(
-    rng: random.Random, most: int = 4, plain: Sequence[int] = (20, 200, 700), hostile: Sequence[int] = (0, 0, 6)
-) -> list[str]:
-    """Up to so many, in many scripts, with numbers; each has so much plain text, and so many pieces of hostile text."""
+def documents(rng: random.Random) -> list[str]:
+    """A few, in many scripts, with numbers, some with a piece of hostile text."""
     made = []
-    for _ in range(rng.randint(1, most)):
-        text, at = natural_text(rng.randrange(9), 4000), rng.randrange(1000)
-        pieces = [text[at : at + rng.choice(plain)], rng.choice(_NUMBERS), random_text(rng, rng.choice(hostile))]
+    for _ in range(rng.randint(1, 4)):
+        text, at, size = natural_text(rng.randrange(9), 4000), rng.randrange(1000), rng.choice((20, 200, 700))
+        pieces = [text[at : at + size], rng.choice(_NUMBERS), random_text(rng, rng.choice((0, 0, 6)))]
         made.append(rng.choice((" ", "")).join(rng.sample(pieces, 3)).replace("\ufeff", ""))  # no text in front
     return made
 

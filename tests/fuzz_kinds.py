@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import base64
 import hashlib
-import io
 import json
 import lzma
 import random
@@ -23,7 +22,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import sentencepiece
 import tiktoken
 import tokenizers
 
@@ -43,7 +41,7 @@ from tests.choices import choices, count_in_pieces, documents, file_of, refusal
 from tests.hostile import random_text
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.peers import by_tokenizers
-from tests.runs import cli, rows
+from tests.runs import rows
 from tests.samples import written
 from tests.sources.test_sources import write
 from tests.text import test_program
@@ -57,14 +55,10 @@ MODELS = Path(__file__).parent / "golden" / "models"
 
 
 def superwords(seed: int, folder: Path) -> str:
-    """Superwords over whole chunks: events, tables and runs against the slow reference."""
-    test_superwords.test_equals_the_slow_reference(seed, folder)
-    return "equal"
-
-
-def stages(seed: int, folder: Path) -> str:
-    """Superwords over any neighbours, in two stages, against the slow reference."""
-    test_uw.test_equals_the_slow_reference(seed, folder)
+    """Superwords over whole chunks, or over any neighbours in two stages: events, tables and runs against the slow
+    reference."""
+    tests = (test_superwords, test_uw)
+    tests[seed % 2].test_equals_the_slow_reference(seed, folder)
     return "equal"
 
 
@@ -103,7 +97,7 @@ def _agree(log: EventLog, texts: Sequence[str]) -> str:
 
 
 def encoders(seed: int, folder: Path) -> str:
-    """A model of any kind, also ones that no training makes, on hostile text: every way to encode, and its exports."""
+    """A model of any kind, also ones that no training makes, on hostile text: every way to encode, and its copy."""
     rng = random.Random(seed)
     if rng.random() < 0.5:
         log = random_log(seed)
@@ -114,15 +108,7 @@ def encoders(seed: int, folder: Path) -> str:
     write_event_log(path, log)
     export(path, "events", back)
     assert path.read_bytes() == back.read_bytes()
-    outcome = _agree(read_event_log(path), texts)
-    if outcome == "equal":  # files are encoded in blocks and in parallel; they hold what texts one by one give
-        tokenizer = Tokenizer(path)
-        lines = [line for text in texts for line in text.split("\n") if line.strip("\r")]
-        (folder / "t.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
-        cli("encode", path, folder / "t.jsonl", "-o", folder / "ids.parquet", "--memory", "400MB", "--threads", "2")
-        found = pq.read_table(folder / "ids.parquet")["ids"].to_pylist()
-        assert found == [tokenizer.encode_ordinary(line) for line in lines]
-    return outcome
+    return _agree(read_event_log(path), texts)
 
 
 # ---------------------------------------------------------------- counting
@@ -131,11 +117,10 @@ def encoders(seed: int, folder: Path) -> str:
 def readers(seed: int, folder: Path) -> str:
     """A damaged file, counted in two ways: the same chunks, or both refuse it."""
     rng, other = random.Random(seed), folder / "other"
-    lines = rng.random() < 0.3
     other.mkdir()
-    first, *others = [documents(rng, 12, plain=(0, 0, 10, 3000), hostile=(0, 1, 20, 200)) for _ in range(2)]
-    path, kind = file_of(rng, folder / "a", first, lines)
-    more = [write(other / path.name, texts, kind).read_bytes() for texts in others]
+    lines = rng.random() < 0.3
+    path, kind = file_of(rng, folder / "a", documents(rng), lines)
+    more = [write(other / path.name, documents(rng), kind).read_bytes()]
     path.write_bytes(damage.damaged(path.read_bytes(), more, rng))
     told, found = [], []
     for run in (folder / "run0", folder / "run1"):
@@ -163,10 +148,7 @@ def _model_files() -> dict[str, bytes]:
         data = lzma.decompress(path.read_bytes())
         if len(data) < 500_000:
             files[path.stem] = data
-    made = io.BytesIO()
-    how = {"vocab_size": 300, "model_type": "bpe", "minloglevel": 2, "hard_vocab_limit": False}
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT.split(".")), model_writer=made, **how)
-    return files | {"sentencepiece.model": made.getvalue()}
+    return files
 
 
 _SOME = [" ab c. bc ab", "the end of the day", " 12 naïve\n\t日本 👍🏽", "aaaaaaaa", "\x00\x7f\u0301"]
@@ -194,9 +176,6 @@ def importers(seed: int, folder: Path) -> str:
         data = damage.damaged(data, [files[other] for other in files if Path(other).suffix == Path(name).suffix], rng)
     path, log = folder / name, folder / "log.events.jsonl"
     path.write_bytes(data)
-    if name == "sentencepiece.model":  # measured by its package, and not imported
-        (folder / "text.txt").write_text("\n".join(_SOME), encoding="utf-8")
-        return "refused" if refusal("evaluate", "--tokenizer", path, "--text", folder / "text.txt") else "equal"
     more = ("--pattern", "gpt2") if name.endswith("tiktoken") else ()
     if refusal("import", path, "-o", log, *more):
         assert not log.exists()
@@ -265,22 +244,18 @@ def tokenizer_files(seed: int, folder: Path) -> str:
     ours = Tokenizer(read_event_log(folder / "log.events.jsonl"))
     spelled = [token["content"] for token in document["added_tokens"]]
     texts = [_assigned(text) for text in (*_texts(rng, 2), *_SOME, *_OF_SPACES)]
+    there.encode_special_tokens = True
     for text in texts:
-        there.encode_special_tokens = True
-        if any(token in text for token in spelled):
-            continue
-        assert there.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text
+        if not any(token in text for token in spelled):
+            assert there.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text
     about_text = [one for one in told if "of '" in str(one.message)]
-    for text in texts:
-        if not spelled:
-            break
+    for text in texts if spelled else ():
         text = rng.choice(("", " ", "\n", "x")).join((text[:9], rng.choice(spelled), text[9:], rng.choice(spelled)))
         if not any("special: false" in str(one.message) for one in told):
             there.encode_special_tokens = True
             assert there.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text
         if not about_text:
             there.encode_special_tokens = False
-            assert there.encode(text).ids == ours.encode(text, allowed_special="all") or told, text
             assert there.encode(text, add_special_tokens=False).ids == ours.encode(text, allowed_special="all"), text
     return "equal"
 
@@ -427,18 +402,6 @@ def _changed_file(file: Path, rng: random.Random) -> None:
         values[rng.randrange(len(values))] = rng.choice((-1, 0, 1, 2**20, 2**31 - 1, 2**62)) % (1 << kind.bit_width - 1)
         pq.write_table(table.set_column(table.column_names.index(name), name, pa.array(values, kind)), file)
         add_checksum(file)
-    elif file.suffix == ".events":
-        lines, since = [json.loads(line) for line in data.splitlines()], b""
-        place = rng.randrange(len(lines))
-        lines[place] = damage.changed_value(lines[place], rng)
-        out = []
-        for line in lines:
-            if isinstance(line, dict) and line.pop("sum", None) is not None:
-                out.append(with_sum(since + json.dumps(line, separators=(",", ":")).encode() + b"\n"))
-                since = b""
-            else:
-                since += json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        file.write_bytes(b"".join([*out, since]))
     else:
         file.write_bytes(damage.damaged(data, [], rng))
 
@@ -473,5 +436,5 @@ def patterns(seed: int, folder: Path) -> str:
 
 
 FUZZ: tuple[Callable[[int, Path], str], ...] = (
-    choices, superwords, stages, encoders, patterns, readers, importers, tokenizer_files, ranks, logs, runs,
+    choices, superwords, encoders, patterns, readers, importers, tokenizer_files, ranks, logs, runs,
 )  # fmt: skip
