@@ -1,7 +1,7 @@
 """What people choose between when they compare vocabularies, combined at random: counted and learned by the command
 line, judged by the slow definition of each choice, one after the other.
 
-    files      of groups of documents; --sample-files takes those that a hash of their names says
+    files      of any format, of groups of documents; --sample-files takes those that a hash of their names says
     chunks     of the beginning of each document (--document-cap), by find-all; by group
     counts     the sum of the groups, times their weights (--weight, --alpha) by fractions and a sort
     events     learned from these one at a time (oracles/words.py, must_haves.py); --extend: behind those of a model
@@ -14,7 +14,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -31,12 +30,9 @@ from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import Model
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
-from streambpe.resources import Resources
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 from streambpe.text.shown import readable
 from streambpe.train.counting import sizes
-from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.hostile import random_text
 from tests.oracles.must_haves import train_must_haves
@@ -45,14 +41,14 @@ from tests.oracles.symbols import symbols_of
 from tests.runs import SMALL, cli, log_of, rows
 from tests.samples import natural_text
 from tests.sources.test_document_cap import beginning
-from tests.sources.test_sources import expected_documents, write
+from tests.sources.test_sources import FORMATS, expected_documents, write
 from tests.train.counting.test_groups import nearest_millionth, weighted
 from tests.train.test_trainer import base_alphabet
 
 Counts = dict[str, int]
 Options = dict[str, Any]
 
-TRAININGS = 4  # of one count
+TRAININGS = 3  # of one count
 OWN = (r"(?s)\w+|.", r" ?\p{L}+| ?[^\s\p{L}]+|\s+", r"(?s)a(?=b)|.{1,3}", r"(?s)\p{N}{1,2}| ?\p{L}+|.")
 GROUPS = ("de", "en", "हि")
 LONGEST = {"single": 1, "two": 2, "left3": 3, "right3": 3}  # number in a chunk, by --digits
@@ -76,35 +72,42 @@ class Refused(Exception):
 # ---------------------------------------------------------------- what is chosen
 
 
-def documents(
-    rng: random.Random, most: int = 4, plain: Sequence[int] = (20, 200, 700), hostile: Sequence[int] = (0, 0, 6)
-) -> list[str]:
-    """Up to so many, in many scripts, with numbers; each has so much plain text, and so many pieces of hostile text."""
+def documents(rng: random.Random) -> list[str]:
+    """A few, in many scripts, with numbers, some with a piece of hostile text."""
     made = []
-    for _ in range(rng.randint(1, most)):
-        text, at = natural_text(rng.randrange(9), 4000), rng.randrange(1000)
-        pieces = [text[at : at + rng.choice(plain)], rng.choice(_NUMBERS), random_text(rng, rng.choice(hostile))]
+    for _ in range(rng.randint(1, 4)):
+        text, at, size = natural_text(rng.randrange(9), 4000), rng.randrange(1000), rng.choice((20, 200, 700))
+        pieces = [text[at : at + size], rng.choice(_NUMBERS), random_text(rng, rng.choice((0, 0, 6)))]
         made.append(rng.choice((" ", "")).join(rng.sample(pieces, 3)).replace("\ufeff", ""))  # no text in front
     return made
 
 
-def corpus(rng: random.Random, folder: Path) -> dict[str, list[str]]:
-    """Documents by GROUP/FILE, written below the folder: of text files, each is one document."""
+def file_of(rng: random.Random, path: Path, texts: list[str], lines: bool) -> tuple[Path, str]:
+    """(a file with these texts, its format, which ends its name): each text is a document, or each of its lines."""
+    kind = rng.choice([kind for kind in FORMATS if kind != ("txt" if lines else "lines")])
+    suffix = "" if kind == "parquet" else rng.choice(("", "", ".gz", ".zst"))
+    name = f"{path.name}.{'txt' if kind == 'lines' else kind}{suffix}"
+    return write(path.with_name(name), texts, kind), kind
+
+
+def corpus(rng: random.Random, folder: Path, lines: bool) -> dict[str, list[str]]:
+    """Documents by GROUP/FILE, written below the folder."""
     found = {}
     for group in GROUPS[: rng.choice((1, 2, 2, 3))]:
         (folder / group).mkdir(parents=True)
         for i in range(rng.randint(1, 3)):
-            texts, kind = documents(rng), rng.choice(("txt", "jsonl"))
-            write(folder / group / f"{i}.{kind}", texts, kind)
-            found[f"{group}/{i}.{kind}"] = expected_documents(texts, kind)
+            texts = documents(rng)
+            path, kind = file_of(rng, folder / group / f"{i}", texts, lines)
+            found[f"{group}/{path.name}"] = expected_documents(texts, kind)
     return found
 
 
 def choose_counting(rng: random.Random) -> Options:
     """Options of counting; a few of them cannot go together."""
+    made: Options = {"lines": True} if rng.random() < 0.3 else {}
     pattern = rng.choice((*PRESETS, *PRESETS, *OWN))
     can_cut = pattern not in OWN and PRESETS[pattern].border is not None
-    made: Options = {"pattern": pattern}
+    made["pattern"] = pattern
     if rng.random() < (0.5 if can_cut else 0.02):
         made["digits"] = rng.choice(list(LONGEST))
     if rng.random() < (0.3 if can_cut or pattern in OWN else 0.02):
@@ -330,7 +333,8 @@ def count_in_pieces(rng: random.Random, *words: Any) -> str:
 def choices(seed: int, folder: Path) -> str:
     """One count with options at random, and some trainings; "refused" if counting is."""
     rng = random.Random(f"choices {seed}")
-    files, run, options = corpus(rng, folder / "in"), folder / "run", choose_counting(rng)
+    run, options = folder / "run", choose_counting(rng)
+    files = corpus(rng, folder / "in", "lines" in options)
     memory = ("--memory", rng.choice(("300MB", "1GB")))
     told = count_in_pieces(rng, run, folder / "in", *typed(options), *memory)
     try:
@@ -388,10 +392,4 @@ def learned_alike(
     assert Model(log).n_vocab == training.size, command
     encode = Tokenizer(log).encode_ordinary
     assert all(len(encode(text)) == 1 for text in config.must), command
-    if base is None and rng.random() < 0.3:
-        tuning = EngineTuning(force_scan=True, block_places=rng.choice((20, 50)), candidates=rng.choice((2048, 4, 1)))
-        resources = Resources(SMALL.memory_bytes, 2, learner=rng.choice(("core", "tables")))
-        config = replace(config, vocab_size=max(size, 1))
-        Trainer(run, config, name=f"{name}again", resources=resources, tuning=tuning).run()
-        assert log_of(run, f"{name}again").events == log.events, (command, tuning)
     return options

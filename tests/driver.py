@@ -16,12 +16,11 @@ from streambpe.cli.signals import stop_on_signals
 from streambpe.config import TrainConfig
 from streambpe.errors import StreambpeError
 from streambpe.resources import Resources, prepare_allocators
-from streambpe.train import commands, trainer
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.pace import Pace
 from streambpe.train.superwords import tasks
+from streambpe.train.trainer import Trainer
 
 RESOURCES = Resources(400 * 10**6, 2)
 
@@ -41,23 +40,16 @@ class Rests:
 
 
 def learn(given: dict[str, Any], stop: threading.Event) -> None:
-    """Train from sources if some are given, else from what the run has counted; without `options`, only count."""
+    """Train from what the run has counted; without `options`, only count."""
     if "options" not in given:
         prepare_allocators(RESOURCES.memory_bytes)
         count(given["run"], given["sources"], resources=RESOURCES, stop=stop, counting=given["counting"])
         return
-    shared = {
-        "name": given.get("name", "main"), "resources": RESOURCES, "stop": stop,
-        "on_batch": Rests(given.get("rest", 0.0)),
-    }  # fmt: skip
-    if given.get("sources"):
-        commands.train(given["run"], given["sources"], counting=given["counting"], **shared, **given["options"])
-        return
-    config = TrainConfig.from_options(**given["options"])
-    options = dict(given.get("trainer", {}))
-    if "tuning" in options:
-        options["tuning"] = EngineTuning(**options["tuning"])
-    trainer.Trainer(given["run"], config, **shared, **options).run()
+    config, how = TrainConfig.from_options(**given["options"]), dict(given.get("trainer", {}))
+    if "tuning" in how:
+        how["tuning"] = EngineTuning(**how["tuning"])
+    rests = Rests(given.get("rest", 0.0))
+    Trainer(given["run"], config, resources=RESOURCES, stop=stop, on_batch=rests, **how).run()
 
 
 def main() -> None:
@@ -68,9 +60,6 @@ def main() -> None:
         worker.CHECKPOINT_SECONDS = -1.0
     if "file_places" in given:  # many files of neighbours and runs, even for a small corpus
         tasks.MOST_PLACES = given["file_places"]
-    if given.get("always_due"):  # a checkpoint and a snapshot after each pass
-        Pace.is_due = lambda _: True  # type: ignore[method-assign]
-        given["trainer"] = {**given.get("trainer", {}), "checkpoint_seconds": 0}
     print("ready", flush=True)
     with stop_on_signals() as stop:
         try:

@@ -52,10 +52,10 @@ class Case:
     died: str = ""
 
 
-_TRAIN = "train RUN TEXT --vocab-size 700"
+_TRAIN = "train RUN TEXT --vocab-size 500"
 _TRAINED = f"{_TRAIN} {_LINES}"
 _OLD = _TRAINED.replace("RUN", "OTHER")
-_EXTENDED = f"train RUN MORE --extend OTHER --vocab-size 900 --lines {_RESOURCES}"
+_EXTENDED = f"train RUN MORE --extend OTHER --vocab-size 600 --lines {_RESOURCES}"
 CASES = {
     "count": Case(f"count RUN TEXT {_LINES}"),
     "count, sequences": Case(f"count RUN TEXT --sequences {_ORDERED}"),
@@ -66,17 +66,15 @@ CASES = {
     ),
     "count more": Case(f"count RUN MORE {_LINES}", (f"count RUN TEXT {_LINES}",)),
     "plain": Case(_TRAINED),
-    "plain, larger": Case(f"train RUN --vocab-size 900 {_RESOURCES}", (_TRAINED,)),
-    "plain, stop words": Case(f"{_TRAIN} --stop-list 5 --freq-cutoff 2 {_LINES}"),
+    "plain, larger": Case(f"train RUN --vocab-size 600 {_RESOURCES}", (_TRAINED,)),
     "picky": Case(f"{_TRAIN} -s 400 --like picky --lines {_RESOURCES}"),
     "batch": Case(f"{_TRAIN} --like batch --lines {_RESOURCES}"),
     "script": Case(f"{_TRAIN} -s 2500 --like script --lines {_RESOURCES}"),
     "tables": Case(f"{_TRAIN} --learner tables {_LINES}"),
-    "tables, picky": Case(f"{_TRAIN} -s 400 --learner tables --like picky --lines {_RESOURCES}"),
     "tables, boundless": Case(f"{_TRAIN} --learner tables --superwords boundless {_ORDERED}"),
     "boundless": Case(f"{_TRAIN} --superwords boundless {_ORDERED}"),
-    "superbpe": Case(f"{_TRAIN} --superwords superbpe --transition 500 {_ORDERED}"),
-    "uw": Case(f"{_TRAIN} --superwords uw --transition 500 --lines {_RESOURCES}"),
+    "superbpe": Case(f"{_TRAIN} --superwords superbpe --transition 400 {_ORDERED}"),
+    "uw": Case(f"{_TRAIN} --superwords uw --transition 400 --lines {_RESOURCES}"),
     "balance": Case("train RUN TEXT MORE -s 500 --group a=TEXT --group b=MORE --balance --balance-from 40 "
                     f"--balance-window 20 --balance-text a=MORE --balance-text b=TEXT {_LINES}"),
     "until": Case(f"{_TRAIN} -s 500 --until-bytes-per-token 1.5 --text MORE {_LINES}"),

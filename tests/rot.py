@@ -69,7 +69,7 @@ def came_out(state: str, place: Place) -> str:
 
 
 DAMAGE = {"flip": flip, "cut": cut, "lose": lose, "repeat": repeat}
-WAYS = (*DAMAGE, "flip", "flip", "swap", "other", "delete")  # one bit is the likeliest: it is drawn three times
+WAYS = (*DAMAGE, "flip", "flip", "other", "delete")  # one bit is the likeliest: it is drawn three times
 
 
 def files_of(run: Path) -> list[Path]:
@@ -84,19 +84,10 @@ def damage(run: Path, other: Path, file: str, way: str, chance: random.Random) -
     if way == "delete":
         path.unlink()
         return True
-    if way == "swap":
-        others = [p for p in files_of(run) if p != path and p.suffix == path.suffix]
-    elif way == "other":
-        others = [p for p in files_of(other) if kind_of(p.name) == kind_of(path.name)]
-    else:
+    if way in DAMAGE:
         path.write_bytes(DAMAGE[way](before, chance))
-        return path.read_bytes() != before
-    if not others:
-        return False
-    taken = chance.choice(others)
-    path.write_bytes(taken.read_bytes())
-    if way == "swap":
-        taken.write_bytes(before)
+    elif others := [p for p in files_of(other) if kind_of(p.name) == kind_of(path.name)]:
+        path.write_bytes(chance.choice(others).read_bytes())
     return path.read_bytes() != before
 
 

@@ -16,7 +16,7 @@ NAMES = list(CASES)
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no kills")
 @pytest.mark.parametrize(
     ("names", "number"),
-    [(["plain"], 1), *(long(NAMES[at::4], 6) for at in range(4)), long(["merge-counts"], 6)],
+    [(["plain"], 1), *(long(NAMES[at::4], 6) for at in range(4))],
 )
 def test_a_kill_at_a_boundary_changes_nothing(names, number, tmp_path):
     """Killed before an fsync, a rename or a commit, a command that is given again ends with the same bytes."""

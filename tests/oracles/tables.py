@@ -113,7 +113,8 @@ class _Tables:
 
     def encoded(self, model: Model) -> list[tuple[list[int], int]]:
         """(ids, how often) of every chunk that is learned from."""
-        return [(encode_chunk(model, chunk, "drop" if drops(model) else None), n) for chunk, n in self.counts.items()]
+        unknown = "drop" if model.header.config.get("unknown") == "drop" else None  # as of some that are extended
+        return [(encode_chunk(model, chunk, unknown), n) for chunk, n in self.counts.items()]
 
     def pairs(self, words: Iterable[tuple[Sequence[int], int]]) -> Counter[Pair]:
         """Every pair that may be counted."""
@@ -237,11 +238,6 @@ class _Tables:
         for event in self.log.events:
             trainer.step(event.pair, event.n)
         return dict(trainer.training.corpus.pair_counts)
-
-
-def drops(model: Model) -> bool:
-    """Whether characters outside the alphabet are left out, as those of a model that is extended may be."""
-    return model.header.config.get("unknown") == "drop"
 
 
 def stretches(documents: Sequence[Sequence[bytes]], kept: Mapping[tuple[bytes, bytes], int]) -> list[tuple[Any, int]]:

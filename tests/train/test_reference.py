@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import Op, merge_event
 from tests import oracles
-from tests.oracles import Deletions, train_boundless, train_words
+from tests.oracles import Deletions, train_words
 from tests.oracles.primitives import Corpus
-from tests.oracles.superwords import IMPROVED, SIMPLE
-from tests.samples import chunks_of, documents, sample_text, word_counts
-from tests.tiers import examples
+from tests.samples import chunks_of, sample_text, word_counts
 
 BYTES = bytes_alphabet()
 
@@ -120,31 +118,3 @@ def test_whole_characters_grow_left_to_right():
         partial += not whole
     assert partial
     assert len(training.events) == 400 - 256
-
-
-# Superwords
-
-
-boundless_options = st.fixed_dictionaries(
-    {
-        "ties": st.sampled_from(["ids", "bytes"]),
-        "overlaps": st.sampled_from(["all", "disjoint"]),
-        "superword_pattern": st.sampled_from([SIMPLE, IMPROVED]),
-        "deletions": st.sampled_from(
-            [None, *(Deletions.at(tau) for tau in (0.9, 0.6, 0.34)), Deletions.at(0.5, "walk")]
-        ),
-        "stop_words": st.sampled_from([(), (b" ab",)]),
-        "freq_cutoff": st.sampled_from([1, 2, 3]),
-        "min_frequency": st.sampled_from([1, 2]),
-    }
-)
-
-
-@examples(400)
-@given(documents, st.integers(1, 30), boundless_options)
-def test_two_phases_give_the_one_pass_result(documents, tokens, options):
-    """Words first and interleaving afterwards equals one operation at a time over whole documents."""
-    two = train_boundless(documents, BYTES, 256 + tokens, **options)
-    one = oracles.train_boundless_one_pass(documents, BYTES, 256 + tokens, **options)
-    assert two.events == one.events
-    assert list(two.vocabulary.living) == list(one.vocabulary.living)
