@@ -1,24 +1,27 @@
 """The engine as second judge: the real trainer, from a run folder to its event log, on a vector's own input.
 
 What the engine does not log (token counts before a merge) it does not claim. Some published rules it does not have:
-ties by first appearance (minbpe, BatchBPE), tokens split into their first pair, the greedy split of superword runs, and
-what sets the original BoundlessBPE apart. Those only the slow reference is held to.
+ties by first appearance (minbpe, BatchBPE), the greedy split of superword runs, and what sets the original BoundlessBPE
+apart. There it is held to the vector as far as the slow reference says the same with that rule and with the engine's
+own; how far that is does not depend on what the vector says.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.model.alphabet import Alphabet, bytes_alphabet
+from streambpe.model.eventlog import EventLog, Op, read_event_log
 from streambpe.model.replay import Model
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.text.patterns import PRESETS, find_pattern
+from streambpe.text.script_runs import SPACELESS
 from streambpe.text.whitespace import WORD_MARK
 from streambpe.train.commands import train
 from tests import oracles
@@ -27,8 +30,11 @@ from tests.conformance.judges import (
     ALL_BYTES,
     batch_options,
     hf_verdict,
+    kensho_deletions,
     superword_verdict,
     train_batchbpe,
+    train_kensho,
+    train_picky,
     uw_verdict,
 )
 from tests.conformance.script_judges import NO_SPLIT, Pretokenizer
@@ -42,10 +48,11 @@ from tests.conformance.verdicts import (
     numbered_steps,
     steps,
     superword_flags,
+    without_parts,
 )
+from tests.runs import counted_run
 
 RESOURCES = Resources(400 * 10**6, 2)
-TIES = ("first-seen", "ids")  # as published, and the engine's own
 
 
 def preset(expression: str) -> str:
@@ -65,6 +72,13 @@ def learn_from_text(
         return log, Tokenizer(log)
 
 
+def learn_from_counts(counts: dict[bytes, int], **options: Any) -> EventLog:
+    """Learn from a table of chunks."""
+    with TemporaryDirectory() as folder:
+        run = counted_run(Path(folder) / "run", {chunk.decode(): n for chunk, n in counts.items()})
+        return read_event_log(train(run, resources=RESOURCES, **options).log)
+
+
 def judge_hf(vector: Vector) -> Verdict:
     """Merges, counts, vocabulary and encodings of Hugging Face's trainer."""
     params = vector.params
@@ -78,40 +92,98 @@ def judge_hf(vector: Vector) -> Verdict:
     return hf_verdict(vector, Model(log))
 
 
-def judge_minbpe(vector: Vector) -> Verdict:
-    """minbpe's merges as far as the reference learns the same with the engine's ties: its own go to the pair first
-    seen."""
+def merges_before_a_tie(vector: Vector) -> int:
+    """How many merges of the vector come before the first place where two pairs have the best count."""
     params = vector.params
-    chunks = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
-    clear = equal_until(
-        *(oracles.train_words(chunks, bytes_alphabet(), params["vocab_size"], ties=ties).events for ties in TIES)
-    )
+    counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
+    trainer = oracles.WordTrainer(counts, bytes_alphabet())
+    for place, (_, _, _, _, left, right, _) in enumerate(vector.data["events"]):
+        found = trainer.training.corpus.pair_counts
+        n = max(found.values())
+        if sum(count == n for count in found.values()) > 1:
+            return place
+        trainer.step((left, right), n)
+    return len(vector.data["events"])
+
+
+def judge_minbpe(vector: Vector) -> Verdict:
+    """minbpe's merges as far as counts alone decide: its ties go to the pair first seen."""
+    params = vector.params
     counting = {"pattern": preset(params["pattern"]), "gaps": "drop"}
     log, _ = learn_from_text(vector.documents, counting, "rustbpe", vocab_size=params["vocab_size"])
+    clear = merges_before_a_tie(vector)
     ours, theirs = numbered_steps(Model(log))[:clear], vector.data["events"][:clear]
-    return Verdict([Claim(f"events[:{clear}]", ours, theirs)])
+    return Verdict([Claim(f"events[:{clear}]", ours, theirs)], not_judged=only_until(clear, vector, "ties decide"))
+
+
+def only_until(place: int, vector: Vector, why: str) -> str | None:
+    """What to say when not all events are judged."""
+    whole = len(vector.data["events"])
+    return None if place >= whole else f"the engine is held to {place} of {whole} events; from there {why}"
 
 
 def judge_batchbpe(vector: Vector) -> Verdict:
-    """What the reference learns with the engine's ties: it is held to the vector with those that were published."""
-    params, training = vector.params, train_batchbpe(vector, "ids")
+    """Batches as sets of merges with their counts, and stop words, until a tie decides what is in one."""
+    params = vector.params
+    trainings = [train_batchbpe(vector, ties) for ties in ("first-seen", "ids")]
+    published, ours = (training.vocabulary.stop_ids.keys() for training in trainings)
+    if published != ours:
+        return Verdict(not_judged="a tie decides which chunks are stop words")
+    batches = [in_batches(steps(oracles.as_model(t)), t.batch_sizes) for t in trainings]
+    clear = equal_until(*batches)
     log, _ = learn_from_text(
         vector.documents, {"pattern": preset(params["pattern"]), "gaps": "drop"}, "batch", **batch_options(vector),
         max_batch=params["max_batch_size"] or None, stop_list=params["stop_list_size"],
         freq_cutoff=params["freq_cutoff"],
     )  # fmt: skip
-    stop_words = {word.content: word.id for word in log.header.stop_words}
+    theirs = in_batches([event[:4] for event in vector.data["events"]], vector.data["batch_sizes"])
+    learned = in_batches(steps(Model(log)), trainings[1].batch_sizes)
+    stop_words = sorted(word.content.hex() for word in log.header.stop_words)
+    events = sum(trainings[0].batch_sizes[:clear])
     return Verdict(
         [
-            Claim("events", list(log.events), training.events),
-            Claim("stop_words", stop_words, training.vocabulary.stop_ids),
-        ]
+            Claim(f"batches[:{clear}]", learned[:clear], theirs[:clear]),
+            Claim("stop_words", stop_words, sorted(word for word, _ in vector.data["stop_words"])),
+        ],
+        not_judged=only_until(events, vector, "a tie decides which merges are in a batch"),
     )
+
+
+def in_batches(events: list[list[Any]], sizes: list[int]) -> list[list[list[Any]]]:
+    """The events of each batch, in an order that does not depend on ties."""
+    ends = list(accumulate(sizes))
+    return [sorted(events[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 
 
 def deleting(tau: float) -> float | None:
     """As --tau has it: above 1 their code never deletes, and that is no --tau at all."""
     return tau if tau <= 1 else None
+
+
+def learn_kensho_words(vector: Vector, words: Params) -> Model:
+    """The word phase of fastboundlessbpe, from a table of chunk counts."""
+    config = vector.params["pretokenizer"]
+    counts = oracles.count_chunks([pretokenizer_chunks(config, document) for document in vector.documents])
+    words.asked_elsewhere("blowup")  # by pairs
+    config.asked_elsewhere("merge_pattern")  # of superwords
+    tau = deleting(words["tau"])
+    return Model(learn_from_counts(dict(counts), like="kensho", vocab_size=words["vocab_size"], tau=tau))
+
+
+def judge_kensho_words(vector: Vector) -> Verdict:
+    """The word phase before superwords: pairs and counts in order."""
+    params = vector.params
+    params.asked_elsewhere("supermerges")  # of superwords, which the next judge is about
+    greedy_split(params)  # likewise
+    events = steps(learn_kensho_words(vector, params["word_phase"]))
+    kept = vector.data["word_ops_kept"]
+    claims = [Claim("word_ops_total", len(events), vector.data["word_ops_total"])]
+    if "word_events" in vector.data:
+        theirs = once_deleted([event[:4] for event in vector.data["word_events"]])
+        return Verdict([*claims, Claim("word_events", events, theirs)])
+    theirs = [event for event in vector.data["events"] if event[0] != "s"]
+    short = [event[:2] if event[0] == "d" else event for event in events]
+    return Verdict([*claims, Claim("word steps among the events", short[:kept], theirs)])
 
 
 def once_deleted(events: list[list[Any]]) -> list[list[Any]]:
@@ -121,12 +193,7 @@ def once_deleted(events: list[list[Any]]) -> list[list[Any]]:
 
 def judge_kensho_deletions(vector: Vector) -> Verdict:
     """The word phase with deletions: merges, counts, what was split and how often, the vocabulary, encodings."""
-    params, config = vector.params, vector.params["pretokenizer"]
-    config.asked_elsewhere("merge_pattern")  # of superwords
-    params.asked_elsewhere("blowup")  # by `knows`
-    size, tau = params["vocab_size"], deleting(params["tau"])
-    log, _ = learn_from_text(vector.documents, counting_of(config), "kensho", vocab_size=size, tau=tau)
-    model = Model(log)
+    config, model = vector.params["pretokenizer"], learn_kensho_words(vector, vector.params)
     theirs = once_deleted([event[:4] for event in vector.data["events"]])
     verdict = Verdict(
         [Claim("events", steps(model), theirs)], encoder(model, lambda text: pretokenizer_chunks(config, text))
@@ -135,9 +202,9 @@ def judge_kensho_deletions(vector: Vector) -> Verdict:
     return verdict
 
 
-def knows(words: Params) -> bool:
-    """Whether the engine can delete so: only the reference splits a deleted token into the pair that made it."""
-    return words["tau"] > 1 or words["blowup"]
+def pairs(params: Params) -> str | None:
+    """A deleted token becomes the pair that made it only in the reference; the engine has bytes and walk."""
+    return None if params["tau"] > 1 or params["blowup"] else "the engine never splits a token into its first pair"
 
 
 def judge_picky_characters(vector: Vector) -> Verdict:
@@ -161,6 +228,8 @@ def judge_picky_characters(vector: Vector) -> Verdict:
     often = Counter("".join(WORD_MARK + word for word in vector.text.split()))
     exchanged = {often[bytes.fromhex(symbol).decode()] for symbol in set(initial) ^ set(theirs)}
     living = {model.content(number).hex() for number in model.vocabulary.living}
+    clear = characters_decide(vector, model.alphabet) if set(initial) != set(theirs) else len(ours)
+    why = "it counts which of the rarest characters are unknown"
 
     def encode(row: dict[str, Any]) -> dict[str, Any]:
         return {"tok": [part.hex() for part in tokenizer.decode_tokens_bytes(tokenizer.encode_ordinary(row["text"]))]}
@@ -171,14 +240,20 @@ def judge_picky_characters(vector: Vector) -> Verdict:
         Claim("specials come first", [model.special_ids[s.text] for s in log.header.specials], [0, 1, 2, 3]),
         Claim("comparison", "IoS > threshold", params["comparison"]),
     ]
-    if exchanged:
-        return Verdict(claims)  # events depend on which of the rarest characters are unknown
+    if clear < len(ours):
+        claims.append(Claim(f"events[:{clear}]", ours[:clear], theirs_learned[:clear]))
+        return Verdict(claims, not_judged=only_until(clear, vector, why))
     claims += [
         Claim("events", ours, theirs_learned),
         Claim("vocab", sorted(living - set(initial)), sorted({*vector.data["vocab"]} - {*theirs, *specials})),
         Claim("present_size", tokenizer.n_vocab, vector.data["present_size"]),
     ]
     return Verdict(claims, encode)
+
+
+def characters_decide(vector: Vector, alphabet: Alphabet) -> int:
+    """How many events are the same, whichever of the equally rare characters are unknown."""
+    return equal_until(*(steps(oracles.as_model(train_picky(vector, known))) for known in (None, alphabet)))
 
 
 def judge_script(vector: Vector) -> Verdict:
@@ -216,14 +291,24 @@ def judge_script(vector: Vector) -> Verdict:
     return Verdict([*claims, Claim("events", ours, theirs), Claim("decoded", texts, texts_there)], encode)
 
 
-def counting_of(config: Params) -> dict[str, Any]:
-    """The counting options that are a fastboundlessbpe pretokenizer."""
-    config.asked_elsewhere("script_specific_scripts")  # by pretokenizer_chunks
-    main, special = preset(config["main_regex"]), config["script_specific_regex"]
+def documents_for(config: Params, documents: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """(texts, counting options) that give these documents the chunks of a fastboundlessbpe pretokenizer.
+
+    Where no option says it (script runs with scripts or patterns of one's own), the chunks are cut beforehand, with a
+    character between them that the texts do not hold.
+    """
+    main, special, scripts = (config[key] for key in PRETOKENIZER)
     if special is None:
-        return {"pattern": main, "gaps": "drop"}
-    assert find_pattern(main, gaps="drop", split_scripts=True).script_expression == special
-    return {"pattern": main, "gaps": "drop", "split_scripts": True}
+        return documents, {"pattern": preset(main), "gaps": "drop"}
+    split = find_pattern(preset(main), gaps="drop", split_scripts=True)
+    if split.script_expression == special and set(scripts) == set(SPACELESS):
+        return documents, {"pattern": preset(main), "gaps": "drop", "split_scripts": True}
+    mark = next(char for char in map(chr, range(0xE000, 0xF8FF)) if not any(char in text for text in documents))
+    cut = [mark.join(chunk.decode() for chunk in pretokenizer_chunks(config, text)) for text in documents]
+    return cut, {"pattern": f"[^{mark}]+", "gaps": "drop"}
+
+
+PRETOKENIZER = ("main_regex", "script_specific_regex", "script_specific_scripts")
 
 
 def end_of_text(pattern: str) -> str:
@@ -232,18 +317,66 @@ def end_of_text(pattern: str) -> str:
 
 
 def judge_kensho_superwords(vector: Vector) -> Verdict:
-    """Both phases from the documents: every event with its count, the vocabulary, and the encodings."""
+    """Both phases from the documents: every event with its count, the vocabulary, and the encodings.
+
+    The greedy split is not the engine's: with it the events are judged as far as it changes nothing, nothing else is.
+    """
     params = vector.params
     config, words = params["pretokenizer"], params["word_phase"]
     options: dict[str, Any] = {"superwords": "boundless", "vocab_size": words["vocab_size"]}
     if "SuperBpeTrainer" in vector.system:
         size = words["vocab_size"] + params["supermerges"]
         options = {"superwords": "superbpe", "transition": words["vocab_size"], "vocab_size": size}
-    params.asked_elsewhere("greedy_split")  # by knows_superwords, as is the next
-    words.asked_elsewhere("blowup")
+    split = greedy_split(params)
+    words.asked_elsewhere("blowup")  # by words_in_pairs
+    documents, counting = documents_for(config, vector.documents)
     options |= {"tau": deleting(words["tau"]), "superword_pattern": end_of_text(config["merge_pattern"])}
-    log, _ = learn_from_text(vector.documents, counting_of(config), "kensho", **options)
-    return superword_verdict(vector, Model(log))
+    log, _ = learn_from_text(documents, counting, "kensho", **options)
+    verdict = superword_verdict(vector, Model(log))
+    # whatever is equal as a whole needs no excuse, and the slow trainings are not made
+    events = verdict.claims[0].ours
+    clear = None if events == vector.data["events"] else published_until(vector, split)
+    if clear is not None:
+        named = Claim(f"events[:{clear}]", events[:clear], vector.data["events"][:clear])
+        return Verdict([named], not_judged=only_until(clear, vector, "greedy_split or its early end decides"))
+    return verdict
+
+
+def published_until(vector: Vector, split: tuple[int, int] | None) -> int | None:
+    """How many events are the same with and without what only fastboundlessbpe does; None: all, and no more follow."""
+    documents = [pretokenizer_chunks(vector.params["pretokenizer"], document) for document in vector.documents]
+    supers = "SuperBpeTrainer" in vector.system
+    told = []
+    for greedy, early in ((split, True), (None, False)):
+        training = train_kensho(vector, documents, greedy, stop_early=early)
+        told.append([event for event in training.events if event.op is Op.SUPERMERGE or not supers])
+    return None if told[0] == told[1] else equal_until(*told)
+
+
+def judge_boundless_original(vector: Vector) -> Verdict:
+    """The original form as far as two phases learn the same. They part where a supermerge ties with a merge, where a
+    string was listed before, and where a superword stays locked; and its size counts deleted tokens."""
+    params = vector.params
+    documents = [find_chunks(params["pattern"], document) for document in vector.documents]
+    pattern, size = params["merge_pattern"], params["vocab_size"]
+    deletions = kensho_deletions(params)
+    old = oracles.train_boundless_original(
+        documents, bytes_alphabet(), size, superword_pattern=pattern, deletions=deletions
+    )
+    new = oracles.train_boundless(
+        documents, bytes_alphabet(), size, superword_pattern=oracles.text_matches(pattern, at_start=True),
+        ties="bytes", overlaps="disjoint", deletions=deletions,
+    )  # fmt: skip
+    clear = equal_until(old.events, new.events)
+    log, _ = learn_from_text(
+        vector.documents, {"pattern": preset(params["pattern"]), "gaps": "drop"}, "kensho", alphabet="bytes",
+        superwords="boundless", superword_pattern=rf"\A(?:{end_of_text(pattern)})", vocab_size=size,
+        tau=deleting(params["tau"]),
+    )  # fmt: skip
+    ours = without_parts(steps(Model(log)))[:clear]
+    theirs = [event if event[0] == "d" else event[:4] for event in vector.data["events"][:clear]]
+    why = "a tie, a listed string or a locked superword decides"
+    return Verdict([Claim(f"events[:{clear}]", ours, theirs)], not_judged=only_until(clear, vector, why))
 
 
 def judge_uw(vector: Vector) -> Verdict:
@@ -261,9 +394,9 @@ def judge_uw(vector: Vector) -> Verdict:
     return uw_verdict(vector, Model(log), vector.data["stage1_merges"][:merges])
 
 
-def knows_superwords(vector: Vector) -> bool:
-    """Without the greedy split, which is fastboundlessbpe's alone."""
-    return greedy_split(vector.params) is None and knows(vector.params["word_phase"])
+def words_in_pairs(vector: Vector) -> str | None:
+    """As `pairs`, of the word phase."""
+    return pairs(vector.params["word_phase"])
 
 
 ENGINE_JUDGES = [
@@ -271,9 +404,12 @@ ENGINE_JUDGES = [
     Judge("engine", "plain byte BPE (minbpe", judge_minbpe),
     Judge("engine", "BatchBPE", judge_batchbpe),
     Judge("engine", "PickyBPE (character level", judge_picky_characters),
-    Judge("engine", "kensho PickyBPE / word phase", judge_kensho_deletions, lambda vector: knows(vector.params)),
+    Judge("engine", "kensho PickyBPE / word phase", judge_kensho_deletions, lambda vector: pairs(vector.params)),
+    Judge("engine", "BoundlessBPE two-phase", judge_kensho_words, words_in_pairs),
     Judge("engine", "SCRIPT-BPE trainer", judge_script),
-    Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, knows_superwords),
-    Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, knows_superwords),
+    Judge("engine", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_words, words_in_pairs),
+    Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, words_in_pairs),
+    Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, words_in_pairs),
+    Judge("superwords", "BoundlessBPE original", judge_boundless_original, lambda vector: pairs(vector.params)),
     Judge("superwords", "SuperBPE (two HF stages)", judge_uw),
 ]

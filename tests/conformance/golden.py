@@ -13,15 +13,14 @@ import hashlib
 import json
 import lzma
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import regex
-
-from streambpe.text.script_runs import SPACELESS
-from tests.oracles.splits import split_script_runs
+from regex import _regex_core
 
 OURS = Path(__file__).parents[1] / "golden"
 GOLDEN = Path(os.environ.get("STREAMBPE_GOLDEN") or OURS)
@@ -142,12 +141,45 @@ def find_chunks(pattern: str, text: str, keep_gaps: bool = False, flags: int = 0
     return [chunk.encode() for chunk in chunks]
 
 
+@cache
+def script_of(character: str) -> str:
+    """A character's Unicode script, upper case; "UNKNOWN" if it has none."""
+    by_number = {number: name for name, number in reversed(_regex_core.PROPERTIES["SCRIPT"][1].items())}
+    for name in by_number.values():
+        if name != "UNKNOWN" and regex.match(rf"\p{{Script={name}}}", character):
+            return name
+    return "UNKNOWN"
+
+
+def script_aware_chunks(main: str, special: str, scripts: Iterable[str], text: str) -> list[bytes]:
+    """Cut into script runs first; runs of the given scripts get the special pattern, others the main one.
+
+    Common characters between two scripts go with the following run; Inherited ones with theirs.
+    """
+    wanted = {script.upper() for script in scripts}
+    chunks: list[bytes] = []
+    start, last, current = 0, -1, ""
+    for i, character in enumerate(text):
+        script = script_of(character)
+        if script == current:
+            last = i
+        elif script == "INHERITED":
+            current = current or "INHERITED"
+            last = i
+        elif script in ("COMMON", "UNKNOWN"):
+            current = current or "COMMON"
+        else:
+            if current not in ("", "COMMON", "INHERITED"):
+                chunks += find_chunks(special if current in wanted else main, text[start : last + 1])
+                start = last + 1
+            current, last = script, i
+    return chunks + find_chunks(special if current in wanted else main, text[start:])
+
+
 def pretokenizer_chunks(config: dict[str, Any], text: str) -> list[bytes]:
-    """Chunks under a fastboundlessbpe pretokenizer's configuration: runs of the scripts without spaces, which are those
-    of the package, have a pattern of their own."""
-    main, special = config["main_regex"], config["script_specific_regex"]
-    if special is None:
-        return find_chunks(main, text)
-    assert set(config["script_specific_scripts"]) == set(SPACELESS)
-    runs = split_script_runs(text)
-    return [chunk for run, spaceless in runs for chunk in find_chunks(special if spaceless else main, run)]
+    """Chunks under a fastboundlessbpe pretokenizer's configuration."""
+    if config["script_specific_regex"] is None:
+        return find_chunks(config["main_regex"], text)
+    return script_aware_chunks(
+        config["main_regex"], config["script_specific_regex"], config["script_specific_scripts"], text
+    )

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, Special
 from streambpe.model.replay import Model
 from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks
-from tests.conformance.script_judges import judge_script
+from tests.conformance.script_judges import (
+    judge_pretokenization,
+    judge_script,
+    judge_script_blocks,
+    judge_script_pieces,
+)
 from tests.conformance.verdicts import (
     Claim,
     Judge,
@@ -23,6 +28,7 @@ from tests.conformance.verdicts import (
     steps,
     superword_flags,
     tokens_hex,
+    without_parts,
 )
 from tests.oracles.batch import BatchTraining
 from tests.oracles.picky import SPECIALS, WORD_START
@@ -96,12 +102,17 @@ def judge_batchbpe(vector: Vector) -> Verdict:
 # PickyBPE, both kinds
 
 
-def judge_picky_char(vector: Vector) -> Verdict:
+def train_picky(vector: Vector, alphabet: Alphabet | None = None) -> oracles.Training:
+    """With the characters that were published, or others that are as rare."""
     params, words = vector.params, oracles.marked_words(vector.text.split("\n"))
-    training = oracles.train_words(
-        words, oracles.covering_alphabet(words, params["coverage"]), params["vocab_size"], ties="bytes",
+    return oracles.train_words(
+        words, alphabet or oracles.covering_alphabet(words, params["coverage"]), params["vocab_size"], ties="bytes",
         deletions=oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True), other_ids=len(SPECIALS),
     )  # fmt: skip
+
+
+def judge_picky_char(vector: Vector) -> Verdict:
+    params, training = vector.params, train_picky(vector)
     offset, alphabet = len(SPECIALS), training.vocabulary.alphabet  # this system numbers its special tokens first
     told = Claim("comparison", "IoS > threshold", params["comparison"])
     specials = [text.encode().hex() for text in SPECIALS]
@@ -159,17 +170,25 @@ def judge_kensho_words(vector: Vector) -> Verdict:
 # Superwords
 
 
-def judge_kensho_superwords(vector: Vector) -> Verdict:
-    params, config, first = vector.params, vector.params["pretokenizer"], vector.params["word_phase"]
-    documents = [pretokenizer_chunks(config, document) for document in vector.documents]
-    size, superbpe = first["vocab_size"], "SuperBpeTrainer" in vector.system
+def train_kensho(
+    vector: Vector, documents: list[list[bytes]], split: tuple[int, int] | None, stop_early: bool
+) -> oracles.Training:
+    """Both phases, with or without what only fastboundlessbpe does."""
+    params, words = vector.params, vector.params["word_phase"]
+    size, superbpe = words["vocab_size"], "SuperBpeTrainer" in vector.system
     supermerges = params["supermerges"] if superbpe else 0  # of the other trainer there is no such number
-    training = oracles.train_boundless(
+    return oracles.train_boundless(
         documents, utf8_alphabet(), size + supermerges, transition=size if superbpe else None,
-        superword_pattern=config["merge_pattern"], greedy_split=greedy_split(params), stop_early=not superbpe,
-        ties="bytes", overlaps="disjoint", deletions=kensho_deletions(first),
+        superword_pattern=params["pretokenizer"]["merge_pattern"], greedy_split=split,
+        stop_early=stop_early and not superbpe, ties="bytes", overlaps="disjoint", deletions=kensho_deletions(words),
     )  # fmt: skip
-    words = train_kensho_words(documents, first)
+
+
+def judge_kensho_superwords(vector: Vector) -> Verdict:
+    params = vector.params
+    documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
+    training = train_kensho(vector, documents, greedy_split(params), stop_early=True)
+    words = train_kensho_words(documents, params["word_phase"])
     verdict = superword_verdict(vector, oracles.as_model(training))
     verdict.claim(vector, "word_events", word_events(words))
     verdict.claim(vector, "word_ops_total", len(words.events))
@@ -200,8 +219,8 @@ def judge_boundless_original(vector: Vector) -> Verdict:
     )
     model = oracles.as_model(training)
     events = [
-        [*step[:2], *step[3:]] if detail is None else [*step, detail.count_left, detail.count_right]
-        for step, detail in zip(steps(model), training.details, strict=True)
+        step if detail is None else [*step, detail.count_left, detail.count_right]
+        for step, detail in zip(without_parts(steps(model)), training.details, strict=True)
     ]
 
     def encode(row: Row) -> dict[str, Any]:
@@ -264,4 +283,7 @@ JUDGES = [
     Judge("reference", "BoundlessBPE original", judge_boundless_original),
     Judge("reference", "SuperBPE (two HF stages)", judge_superbpe_hf),
     Judge("reference", "SCRIPT-BPE trainer", judge_script),
+    Judge("regex", "pretokenization", judge_pretokenization),
+    Judge("rules", "pretokenization", judge_script_pieces),
+    Judge("table", "script_blocks", judge_script_blocks),
 ]

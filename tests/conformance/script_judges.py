@@ -1,7 +1,8 @@
-"""SCRIPT-BPE: the slow reference as judge of its vectors."""
+"""SCRIPT-BPE, and the tables that vectors hold beside trainings: patterns, pieces, blocks."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import regex
 
 from streambpe.model.alphabet import bytes_alphabet, script_alphabet
-from streambpe.model.script import INDEX_SYMBOLS, decode_symbols
+from streambpe.model.script import INDEX_SYMBOLS, decode_symbols, encode_text, symbol_table
+from streambpe.text.patterns import find_pattern
 from streambpe.text.prepare import prepare
 from tests import oracles
-from tests.conformance.golden import Params, Vector, find_chunks, pattern_named
+from tests.conformance.golden import Params, Vector, find_chunks, pattern_named, script_aware_chunks
 from tests.conformance.verdicts import Claim, Row, Verdict, tokens_hex
+from tests.hostile import buffer_of, fast_documents
 from tests.oracles.replay import encode_chunks, to_model_ids
 from tests.oracles.splits import split_by_rules
 from tests.oracles.symbols import symbols_of
@@ -118,4 +121,62 @@ def judge_script(vector: Vector) -> Verdict:
         Claim("corpus", *({key: side[key] for key in seen if key in corpus} for side in (seen, corpus)))
     )
     verdict.claim(vector, "events", events)
+    return verdict
+
+
+# Tables
+
+# fastboundlessbpe's default scripts without spaces; vectors of trainings list theirs.
+SCRIPTS = ("Han", "Hiragana", "Katakana", "Thai", "Myanmar", "Khmer", "Lao")
+
+
+def judge_pretokenization(vector: Vector) -> Verdict:
+    """The cases under the patterns as they stand: shows that this `regex` splits as the vectors' did."""
+    data = vector.data
+    verdict = Verdict()
+    for name, pattern in data["patterns"].items():
+        ours = [[c.decode() for c in find_chunks(pattern, text)] for text in data["cases"]]
+        verdict.claims.append(Claim(f"pieces[{name}]", ours, data["pieces"][name]))
+    for name, theirs in data["script_aware"].items():
+        main, special = (data["patterns"][part] for part in name.split(" (")[0].split(" + "))
+        ours = [[c.decode() for c in script_aware_chunks(main, special, SCRIPTS, t)] for t in data["cases"]]
+        verdict.claims.append(Claim(f"script_aware[{name}]", ours, theirs))
+    for column, name in enumerate(data["eligibility"]["columns"][1:], 1):
+        matches = oracles.text_matches(data["eligibility"]["patterns"][name])
+        rows = data["eligibility"]["rows"]
+        ours_eligible = [matches(row[0].encode()) for row in rows]
+        verdict.claims.append(Claim(f"eligibility[{name}]", ours_eligible, [row[column] for row in rows]))
+    return verdict
+
+
+def judge_script_pieces(vector: Vector) -> Verdict:
+    """The SCRIPT rules on the cases: what is normalised, the pieces, their base symbols."""
+    theirs = vector.data["script_rule_based"]
+    normalized = [prepared(text) for text in vector.data["cases"]]
+    verdict = Verdict()
+    for name, split in (("slow", split_by_rules), ("core", split_by_the_core)):
+        rows = [
+            {"normalized": text, "pieces": split(text), "base": [encode_text(piece) for piece in split(text)]}
+            for text in normalized
+        ]
+        verdict.claims.append(Claim(f"script_rule_based, {name}", rows, theirs))
+    return verdict
+
+
+def split_by_the_core(text: str) -> list[str]:
+    return fast_documents(buffer_of(text), find_pattern("script"))[0]
+
+
+def judge_script_blocks(vector: Vector) -> Verdict:
+    """The table of blocks, row for row, with the digests of their characters."""
+    rows = []
+    for block in symbol_table().blocks:
+        listed = [f"{point:04X}" for point in block.characters]
+        digest = hashlib.sha256(" ".join(listed).encode()).hexdigest()[:16]
+        place = [block.symbol, block.symbol - block.sub_block - 1, block.script, block.supercategory, block.sub_block]
+        rows.append([*place, len(listed), listed[0], listed[-1], digest])
+    verdict = Verdict()
+    verdict.claim(vector, "blocks", rows)
+    verdict.claim(vector, "num_blocks", len(rows))
+    verdict.claim(vector, "num_index_tokens", INDEX_SYMBOLS)
     return verdict

@@ -1,23 +1,18 @@
-"""The presets are the published expressions, the counting route splits the published cases as they were split, and
-SCRIPT's table of blocks is the published one.
+"""The presets are the published expressions, and the counting route splits the published cases as they were split.
 
 pytest tests/conformance/test_patterns.py
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import cache
 from typing import Any
 
 import pytest
 
-from streambpe.model.script import INDEX_SYMBOLS, encode_text, symbol_table
-from streambpe.text.eligible import text_test
 from streambpe.text.patterns import PRESETS, SCRIPT_SPECIFIC, SCRIPT_SPECIFIC_GPT4O, Pattern, find_pattern
 from tests.conformance.golden import folder_of, read_packed
-from tests.conformance.script_judges import prepared
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_text
 
@@ -83,34 +78,3 @@ def test_published_script_aware_cases(name):
     """The same with script runs cut first."""
     found = split_both_ways(find_pattern(name, split_scripts=True), table()["cases"])
     assert found == table()["script_aware"][SCRIPT_AWARE[name]]
-
-
-def test_published_pieces_of_script():
-    """SCRIPT's rules: what is normalised, the pieces, by definition and in the counting route, and their symbols."""
-    texts = [prepared(text) for text in table()["cases"]]
-    rows = [
-        {"normalized": text, "pieces": pieces, "base": [encode_text(piece) for piece in pieces]}
-        for text, pieces in zip(texts, split_both_ways(find_pattern("script"), texts), strict=True)
-    ]
-    assert rows == table()["script_rule_based"]
-
-
-def test_published_blocks_of_script():
-    """The table of blocks, row for row, with the digests of their characters."""
-    published = json.loads(read_packed(folder_of("script_blocks.json"), "script_blocks.json"))
-    rows = []
-    for block in symbol_table().blocks:
-        listed = [f"{point:04X}" for point in block.characters]
-        digest = hashlib.sha256(" ".join(listed).encode()).hexdigest()[:16]
-        place = [block.symbol, block.symbol - block.sub_block - 1, block.script, block.supercategory, block.sub_block]
-        rows.append([*place, len(listed), listed[0], listed[-1], digest])
-    assert rows == published["blocks"]
-    assert published["num_index_tokens"] == INDEX_SYMBOLS
-
-
-@pytest.mark.parametrize(("name", "column"), [("paper", 1), ("improved", 2), ("simple", 3)])
-def test_published_eligibility(name, column):
-    """The same tokens may join superwords, but for a last line break: the published `$` stands before it, too."""
-    may_join = text_test(name, "--superword-pattern")
-    for row in table()["eligibility"]["rows"]:
-        assert may_join(row[0].encode()) == (row[column] and (name == "simple" or row[0][-1:] != "\n")), row[0]

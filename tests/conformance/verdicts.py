@@ -39,6 +39,7 @@ class Verdict:
 
     claims: list[Claim] = field(default_factory=list)
     encode: Callable[[Row], dict[str, Any]] | None = None  # a vector's text -> its "tok" and "ids"
+    not_judged: str | None = None  # what was left out and why; reported, never passed over
 
     def claim(self, vector: Vector, name: str, ours: Any) -> None:
         """Claim a field the vector may or may not have."""
@@ -103,6 +104,11 @@ def numbered_steps(model: Model) -> list[list[Any]]:
     return [[*step, *event.pair, event.id] for step, event in zip(steps(model), model.events, strict=True)]
 
 
+def without_parts(found: list[list[Any]]) -> list[list[Any]]:
+    """The steps, deletions as ["d", token, n]."""
+    return [[*step[:2], *step[3:]] if step[0] == "d" else step for step in found]
+
+
 def living(model: Model) -> list[str]:
     return tokens_hex(model, model.vocabulary.living)
 
@@ -125,11 +131,15 @@ class Judge:
     name: str
     system: str
     judge: Callable[[Vector], Verdict]
-    can: Callable[[Vector], bool] = lambda vector: True  # not: this one is beyond the judge
+    cannot: Callable[[Vector], str | None] = lambda vector: None  # why this one is beyond the judge
+
+    def is_asked(self, vector: Vector) -> bool:
+        """Whether the vector is of its system."""
+        return vector.system.startswith(self.system)
 
     def may_judge(self, vector: Vector) -> bool:
         """Whether it can say anything about the vector."""
-        return vector.system.startswith(self.system) and self.can(vector)
+        return self.is_asked(vector) and self.cannot(vector) is None
 
     def verdict(self, vector: Vector) -> Verdict:
         """What it says; a parameter of the vector that it did not look at is a claim that fails."""
