@@ -7,7 +7,6 @@ import json
 import pytest
 
 from streambpe.errors import PatternTooSlow, SourceError
-from streambpe.resources import Resources
 from streambpe.sources.decode import naming_documents
 from streambpe.sources.source import Block, Source
 from streambpe.text.chunker import Chunker
@@ -65,12 +64,3 @@ def test_a_count_ends_and_names_the_document(tmp_path):
     done = cli(*arguments, expect=1)
     assert "a.jsonl line 3: the pattern" in done.stderr
     assert "--document-seconds" in done.stderr
-
-
-def test_the_limit_is_taken_over_by_resume():
-    """As the memory is."""
-    resources = Resources(10**9, 2, document_seconds=7)
-    assert Resources.from_facts(resources.as_facts()).document_seconds == 7
-    facts = resources.as_facts()
-    del facts["document_seconds"]
-    assert Resources.from_facts(facts).document_seconds == 60
