@@ -92,25 +92,19 @@ def test_a_digest_sees_one_code_point(monkeypatch):
 
 
 def test_the_same_tables_under_another_version(texts, tmp_path, other_regex):
-    """The tables count, not the package; rules with tables of their own go on under any."""
+    """The tables count, not the package; rules with tables of their own go on under any. Which chunks may join is asked
+    while superwords are learned: refused under others."""
     runs = {pattern: tmp_path / pattern for pattern in ("gpt4o", "script")}
     for pattern, run in runs.items():
         count(run, texts[:1], pattern=pattern, resources=SMALL)
         assert ("unicode" in Run(run).facts()) == (pattern == "gpt4o")
+    count(tmp_path / "ordered", texts, pattern="boundless", sequences=True, resources=SMALL)
     other_regex(same=True)
     assert count(runs.pop("gpt4o"), texts, resources=SMALL).counted == 1
     other_regex()
-    for run in runs.values():
-        assert count(run, texts, resources=SMALL).counted == 1
-
-
-def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
-    """Which chunks may join is asked while learning: refused under others."""
-    run = tmp_path / "run"
-    count(run, texts, pattern="boundless", sequences=True, resources=SMALL)
-    other_regex()
+    assert count(runs.pop("script"), texts, resources=SMALL).counted == 1
     with pytest.raises(RunMismatch, match="learning superwords would mix two splits"):
-        train(run, superwords="boundless", vocab_size=300, resources=SMALL)
+        train(tmp_path / "ordered", superwords="boundless", vocab_size=300, resources=SMALL)
 
 
 @pytest.mark.long
