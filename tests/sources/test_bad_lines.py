@@ -24,7 +24,7 @@ from tests.samples import written
 GOOD = ["The first line, of several words.", "naïve café 東京", "", "a" * 300, "last"]
 BAD_JSON = [
     b'{"text": "cut', b"[1]", b'{"other": "x"}', b'{"text": 5}', b'{"text": "a"} {"text": "b"}', b"nothing", b'"text"',
-    b'{"text": "tab\there"}', b'{"text":', b'"over two lines"}',
+    b'{"text":', b'"over two lines"}', b'{"text": "tab\there"}',
 ]  # fmt: skip
 NO_UTF8 = {
     "jsonl": [b'{"text": "caf\xe9"}', b'{"text": "x", "other": "\xff"}', b'{"text": "half \\ud800"}'],
@@ -48,7 +48,7 @@ def bad_lines(kind: str, bad_utf8: str) -> list[bytes]:
 
 
 def write(path: Path, kind: str, bad: Sequence[bytes]) -> Source:
-    """A source of good lines with bad ones between them."""
+    """A source of good lines with bad ones between them, which stand alone or two by two."""
     lines = [b"id,text"] if kind == "csv" else []
     for i, line in enumerate(bad):
         lines += [*good_lines(kind), line] if i % 2 else [line]
@@ -74,16 +74,6 @@ def test_what_is_left_is_the_source_without_its_bad_lines(tmp_path, kind, bad_ut
     expected = read(without, 1 << 20, bad_utf8, whole=True)[0]
     for block_bytes in (1, 40, 200, 1 << 20):
         assert read(source, block_bytes, bad_utf8, whole=bad_utf8 == "error") == (expected, len(bad))
-
-
-def test_one_line_is_one_object_whatever_stands_around_it(tmp_path):
-    """A whole block is read at once only where that cannot take two objects of one line, or one of two lines."""
-    path = tmp_path / "a.jsonl"
-    for line in BAD_JSON[4:5], BAD_JSON[-2:]:
-        path.write_bytes(b'{"text": "x"}\n' + b"\n".join(line) + b'\n{"text": "y"}\n')
-        assert read(Source(str(path), "jsonl"), 1 << 20, "replace", whole=False) == (b"x\xffy\xff", len(line))
-        with pytest.raises(SourceError, match=r"a\.jsonl line 2 is not JSON .*--bad-lines skip leaves such lines out"):
-            count(tmp_path / "run", [str(path)], resources=ONE)
 
 
 def test_a_line_that_is_too_long_to_be_judged_is_refused(tmp_path):
@@ -140,13 +130,6 @@ def test_half_a_line_of_text_does_not_go_on_with_skip(tmp_path, monkeypatch):
     assert "was counted with --bad-lines error, not skip; nothing was changed" in refused
     again = tmp_path / "again"
     assert count(again, [str(path)], resources=ONE, lines=True, bad_utf8="error", bad_lines="skip").corpus["bytes"] == 4
-
-
-def test_count_tables_have_no_line_to_leave_out(tmp_path):
-    """What cannot be honoured is refused."""
-    table = written(tmp_path / "t.csv", "chunk,count\nthe,5\n")
-    refused = cli("count", tmp_path / "run", table, "--counts", "--bad-lines", "skip", expect=2).stderr
-    assert "rows of a count table are never left out" in refused
 
 
 @pytest.mark.long

@@ -7,17 +7,13 @@ import random
 import pytest
 import regex
 
-from streambpe.errors import UsageError
 from streambpe.resources import Resources
 from streambpe.sources.samples import capped
 from streambpe.sources.source import Block, BlockText, Source
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 from streambpe.text.prepare import is_stable, prepare
-from streambpe.train.commands import train
-from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
-from tests.runs import log_of
 from tests.samples import natural_text
 from tests.tiers import share
 
@@ -98,38 +94,3 @@ def documents(seed: int, many: int) -> list[str]:
         " ".join(rng.choices(words, k=rng.choice([1, 5, 60, 900]))) + rng.choice(["", "é東 words", " " + "x" * 90])
         for _ in range(many)
     ]
-
-
-@pytest.mark.long
-def test_texts_to_measure_on_are_read_whole(tmp_path):
-    """By --until-bytes-per-token: as with a RUN of texts that were cut by hand."""
-    text, held = natural_text(3, 20_000), tmp_path / "held.txt"
-    (tmp_path / "run.txt").write_text(text)
-    (tmp_path / "want.txt").write_text(beginning(PATTERNS["gpt2"], text, 4000))
-    held.write_text(natural_text(4, 6000) + "Zz 9 " * 1000)
-    how = {"vocab_size": 330, "text": str(held), "resources": ONE}
-    found = []
-    for name, cap in (("run", 4000), ("want", None)):
-        source = str(tmp_path / f"{name}.txt")
-        train(tmp_path / name, source, document_cap=cap, until_bytes_per_token="1.15", **how)
-        found.append(log_of(tmp_path / name).events)
-    assert found[0] == found[1]
-    assert 0 < len(found[0]) < 74
-
-
-def test_what_cannot_be_cut_is_refused(tmp_path):
-    """By name, and nothing is made."""
-    (tmp_path / "a.txt").write_text("some text")
-    (tmp_path / "t.csv").write_text("chunk,count\na,1\n")
-    for source, options, why in (
-        ("a.txt", {"document_cap": 0}, "at least 1"),
-        ("a.txt", {"document_cap": 5, "pattern": "none"}, "--pattern none has no such place"),
-        ("a.txt", {"document_cap": 5, "pattern": r"\w+|\W"}, "has no such place"),
-        ("t.csv", {"document_cap": 5, "counts": True}, "--document-cap 5: .* has no documents"),
-    ):
-        with pytest.raises(UsageError, match=why):
-            count(tmp_path / "run", [str(tmp_path / source)], resources=ONE, **options)
-    with pytest.raises(UsageError, match="--document-cap 5: standard input is one document"):
-        count(tmp_path / "run", ["-"], document_cap=5, resources=ONE)
-    count_from_iterator(tmp_path / "mine", ["one two three"], document_cap=7, resources=ONE)
-    assert not (tmp_path / "run").exists()

@@ -7,21 +7,16 @@ import pytest
 import streambpe
 from streambpe.encode.corpus import encode_corpus
 from streambpe.errors import UsageError
-
-
-@pytest.fixture
-def text(tmp_path):
-    """Two files in a folder."""
-    folder = tmp_path / "text"
-    folder.mkdir()
-    for name in ("a.txt", "b.txt"):
-        (folder / name).write_text(f"some words of {name}, and some more words\n" * 50, encoding="utf-8")
-    return folder
+from tests.samples import written
 
 
 @pytest.mark.long
-def test_a_path_is_a_source_as_a_word_is(text, tmp_path):
+def test_a_path_is_a_source_as_a_word_is(tmp_path):
     """Alone, in a list, beside a word: the same model, measures and ids, and no source is left out."""
+    text = tmp_path / "text"
+    text.mkdir()
+    for name in ("a.txt", "b.txt"):
+        written(text / name, f"some words of {name}, and some more words\n" * 50)
     runs = {
         "word": [str(text)], "path": [text], "alone": text, "one word": str(text),
         "both": [text / "a.txt", str(text / "b.txt")],

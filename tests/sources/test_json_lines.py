@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
@@ -46,7 +45,8 @@ LINES = [
 
 def string(draw: random.Random, wild: bool) -> bytes:
     pieces = PIECES if wild else PIECES[:GOOD]
-    return b'"' + b"".join(draw.choices(pieces, k=draw.choice((0, 1, 2, 3, 5, 9, 20)))) + b'"'
+    times = 30_000 if draw.random() < 0.002 else 1
+    return b'"' + b"".join(draw.choices(pieces, k=draw.choice((0, 1, 2, 3, 5, 9, 20)))) * times + b'"'
 
 
 def line(draw: random.Random, wild: bool) -> bytes:
@@ -114,21 +114,3 @@ def test_random_lines_are_what_json_takes_them_for(wild: bool) -> None:
                 assert JsonLines(data, column.encode("utf-8", "replace")).read(0)[1] == len(data), (data, column)
                 taken += 1
     assert wild or taken > 50, "lines that leave no doubt are not left to json"
-
-
-def test_every_beginning_of_a_line_is_read_within_its_bounds() -> None:
-    """The sanitizers (test_core_build.py) see any access beyond the end."""
-    whole = b'{"a": [-1.5e+3, "\\u00e9", {"b": null}], "te\\u0078t": "the \\ud83d\\ude00 cat\\n", "c": true}'
-    for size in range(len(whole)):
-        assert JsonLines(whole[:size], b"text").read(0) == (b"", 0, 0, 0), size
-    assert JsonLines(whole, b"text").read(0) == ("the 😀 cat\n".encode() + b"\xff", len(whole), 1, 0)
-
-
-@pytest.mark.parametrize("size", [1, 7, 8, 9, 1 << 16, 300_001])
-@pytest.mark.parametrize("character", ["x", "é", "\n", '"', "\0"])
-def test_long_strings(size: int, character: str) -> None:
-    text = character * size
-    for escaped in (False, True):
-        data = json.dumps({"before": text[:99], "text": text}, ensure_ascii=escaped).encode()
-        documents, stopped, *many = JsonLines(data, b"text").read(0)
-        assert (documents, stopped, many) == (text.encode() + b"\xff", len(data), [1, 0])

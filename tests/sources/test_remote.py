@@ -26,7 +26,7 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import LocalStore
 
-from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, Stopped, UsageError
+from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, UsageError
 from streambpe.sources.find import find_sources
 from streambpe.sources.remote import hub, place, stores
 from streambpe.sources.remote.address import checked
@@ -35,8 +35,8 @@ from streambpe.sources.streams import look_at, open_file
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.counting.count import count, resume_count
-from tests.runs import SMALL, cli, ended, small_blocks
-from tests.samples import natural_text
+from tests.runs import SMALL, cli, small_blocks
+from tests.samples import natural_text, written
 from tests.sources.test_sources import zstd
 from tests.tiers import long, seeds
 from tests.web_server import Asked, Server, web_server
@@ -231,40 +231,8 @@ def test_globs_match_as_those_of_folders(tmp_path, seed):
         assert [path for path in files if in_glob(path, pattern)] == sorted({*files} & {*found}), pattern
 
 
-def test_a_stream_reads_from_any_place(server, put):
-    """Seeks before, behind and within what was read; the judge is the same file in memory."""
-    data = random.Random(3).randbytes(3_000_000)
-    for address in served(data, server, put):
-        (source,), _ = find_sources([address])
-        rng = random.Random(1)
-        with open_file(source) as stream:
-            for _ in range(30):
-                at, size = rng.randrange(len(data) + 10), rng.choice([1, 100, 70_000, 1_500_000])
-                stream.seek(at)
-                assert stream.read(size) == data[at : at + size]
-                assert stream.read(10) == data[at + size : at + size + 10]
-
-
 # ---------------------------------------------------------------------------------------------------------
 # kills, and going on
-
-
-@pytest.mark.long
-def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server):
-    """Killed in the middle by SIGKILL: the same command ends with the counts of the file, and reads only the rest."""
-    data = natural_text(11, 1_500_000).encode()
-    (tmp_path / "big.txt").write_bytes(data)
-    server.files["/big.txt"] = data
-    run, how = tmp_path / "run", {"lines": True, "options": {"pattern": "gpt4"}}
-    given = {"run": run, "sources": [server.url("/big.txt")], "counting": how, "block": 100_000}
-    assert ended("part-committed:3", **given) == -signal.SIGKILL
-    done = sum(span.stop_at - span.start_at for span in list_parts(Run(run)).spans)
-    assert 0 < done < len(data)
-    server.asked.clear()
-    assert resume_count(run, resources=SMALL).counted == 1
-    assert server.sent("/big.txt") <= len(data) - done + 2 * place.BUFFER_BYTES  # filled behind what was wanted
-    assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], counting=how)
-    cli("check", run, "--sources")
 
 
 def is_refused(run: Path, address: str) -> None:
@@ -291,16 +259,17 @@ def test_what_changed_at_the_server_is_refused(tmp_path, server, put, has_marks)
     is_refused(tmp_path / "s3", "s3://bucket/changing.txt")
 
 
-def test_what_changes_while_it_is_read_is_told(server, put):
+def test_what_changes_while_it_is_read_is_told(server, put, monkeypatch):
     """No bytes of the new content are given on."""
-    data = random.Random(5).randbytes(20_000_000)
+    monkeypatch.setattr(place, "BUFFER_BYTES", 50_000)
+    data = random.Random(5).randbytes(200_000)
     for address in served(data, server, put):
         served(data, server, put)
         (source,), _ = find_sources([address])
         with open_file(source) as stream:
             assert stream.read(1000) == data[:1000]
             served(bytes(len(data)), server, put)
-            stream.seek(17_000_000)
+            stream.seek(170_000)
             with pytest.raises(SourceChanged, match="changed on its server while it was read"):
                 stream.read(1000)
 
@@ -379,47 +348,40 @@ def _sends_to(location: str):
 def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, told):
     """On the command line, with an exit code and no traceback."""
     server.mood = mood
-    done = cli("count", tmp_path / "run", server.url("/a.txt"), "--memory", "400MB", expect=1)
+    done = cli("train", tmp_path / "run", server.url("/a.txt"), "--memory", "400MB", expect=1)
     assert told in done.stderr
-    cli("train", tmp_path / "new", server.url("/a.txt"), "--memory", "400MB", expect=1)
-    assert (tmp_path / "new").exists() == (mood is _wrong_range), "the others are found out before anything is made"
-
-
-def _busy_from(at: int, then):
-    """Answers 503 behind a place, and then something happens, once the few tries of the library are over."""
-    timers: list[threading.Timer] = []
-
-    def mood(asked: Asked) -> bool | None:
-        if asked.asked_range(1 << 40)[0] < at:
-            return False
-        if not timers:
-            timers.append(threading.Timer(1.5, then))
-            timers[0].start()
-        return _status(503)(asked)
-
-    return mood
+    assert (tmp_path / "run").exists() == (mood is _wrong_range), "the others are found out before anything is made"
 
 
 @pytest.mark.long
 def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch):
-    """At once and as a stop: what was read is kept, and the same command continues."""
+    """At once: what was read is kept, and the count goes on without it, with the counts of the file."""
     small_blocks(monkeypatch, 50_000)
     monkeypatch.setattr(place, "BUFFER_BYTES", 50_000)
     monkeypatch.setattr(place, "WAIT", 1000.0)
-    (tmp_path / "big.txt").write_bytes(TEXT.encode() * 50)
-    server.files["/big.txt"] = TEXT.encode() * 50
-    stop, run, address = threading.Event(), tmp_path / "run", server.url("/big.txt")
-    server.mood = _busy_from(0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    told = cli("count", run, address, "--memory", "400MB", expect=130).stderr
-    assert "503 Service Unavailable, and the job was stopped before another try" in told
-    assert not run.exists()
-    server.mood = _busy_from(1_250_000, stop.set)
-    with pytest.raises(Stopped, match="everything counted so far is kept"):
-        count(run, [address], resources=SMALL, lines=True, stop=stop)
-    assert list_parts(Run(run)).spans
+    data = natural_text(11, 1_500_000).encode()
+    run, address, timers = tmp_path / "run", server.url("/big.txt"), []
+    server.files["/big.txt"] = data
+
+    def busy_behind_a_place(asked: Asked) -> bool | None:
+        if asked.asked_range(1 << 40)[0] < 1_250_000:
+            return False
+        if not timers:  # once the few tries of the library are over
+            timers.append(threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)))
+            timers[0].start()
+        return _status(503)(asked)
+
+    server.mood = busy_behind_a_place
+    told = cli("count", run, address, "--lines", "--memory", "400MB", expect=130).stderr
+    assert "everything counted so far is kept" in told
+    done = sum(span.stop_at - span.start_at for span in list_parts(Run(run)).spans)
+    assert 0 < done < len(data)
     server.mood = None
-    resume_count(run, resources=SMALL)
-    assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], lines=True)
+    server.asked.clear()
+    assert resume_count(run, resources=SMALL).counted == 1
+    assert server.sent("/big.txt") <= len(data) - done + 2 * place.BUFFER_BYTES  # filled behind what was wanted
+    assert counts_of(run) == counted(tmp_path / "local", [str(written(tmp_path / "big.txt", data))], lines=True)
+    cli("check", run, "--sources")
 
 
 @pytest.mark.parametrize(
@@ -541,16 +503,12 @@ def test_passwords_go_to_hosts_that_netrc_names_and_not_in_the_clear(tmp_path, m
     assert stores._login("http://a.example/x") is stores._login("https://b.example/x") is None
 
 
-def test_an_address_has_one_form(server):
-    """Named twice, it is counted once."""
+def test_an_address_has_one_form_and_a_web_server_lists_nothing(server):
+    """Named twice, it is counted once. A folder or a glob of a web server is refused."""
     assert checked("HTTPS://Host.Example/A.txt") == "https://host.example/A.txt"
     found, warnings = find_sources([server.url("/a.txt"), server.url("/a.txt").replace("http", "HTTP")])
     assert len(found) == 1
     assert "named more than once" in warnings[0]
-
-
-def test_a_web_server_lists_nothing(server):
-    """A folder or a glob of one is refused."""
     for address in (server.url("/"), server.url("/*.txt"), server.url("/a?.txt".replace("?", "[bc]"))):
         with pytest.raises(UsageError, match="does not list its files"):
             find_sources([address])
@@ -644,16 +602,3 @@ def test_every_command_that_reads_sources_takes_addresses(tmp_path, server, put)
     assert all(found == made[str(local)] for found in made.values())
     server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
     assert "is not what was counted" in cli("check", tmp_path / "1", "--sources", expect=1).stdout
-
-
-@pytest.mark.long
-def test_a_source_elsewhere_is_taken_back(tmp_path, server, put):
-    """Read once more and subtracted; refused if it is another one now."""
-    run, bad = tmp_path / "run", "s3://bucket/corpus/b.jsonl"
-    want = counted(tmp_path / "want", [server.url("/a.txt")])
-    counted(run, [server.url("/a.txt"), bad])
-    cli("count", run, "--take-back", bad, "--memory", "400MB")
-    assert counts_of(run) == want
-    counted(run, [server.url("/b.jsonl")])
-    server.files["/b.jsonl"] = FILES["b.jsonl"].replace(b"e", b"i", 1)
-    cli("count", run, "--take-back", server.url("/b.jsonl"), "--memory", "400MB", expect=1)

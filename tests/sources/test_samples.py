@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import random
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,14 +12,11 @@ import pytest
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.inspect.plan import plan
 from streambpe.resources import Resources
-from streambpe.sources.samples import FileSample
-from streambpe.sources.source import Source
 from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
-from tests.hostile import random_text
 from tests.runs import cli, log_of, rows
-from tests.tiers import share
+from tests.samples import written
 
 TEXTS = [f"document {i} of {'many ' * (i % 7)}é東 words {i * i % 1000}" for i in range(200)]
 ONE = Resources(400 * 10**6, 1, engine="threads")
@@ -50,19 +45,24 @@ def test_documents_and_prepared_text_of_a_sample(tmp_path):
     resume_count(tmp_path / "run", resources=ONE)
 
 
-def test_what_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_text("some text")
-    (tmp_path / "t.csv").write_text("chunk,count\na,1\n")
-    text, table = str(tmp_path / "a.txt"), str(tmp_path / "t.csv")
+def test_what_cannot_be_left_out_is_refused(tmp_path):
+    """Samples, ends of documents, bad lines: by name, and nothing is made."""
+    text = str(written(tmp_path / "a.txt", "some text"))
+    table = str(written(tmp_path / "t.csv", "chunk,count\na,1\n"))
     wrong = ("1/1", "1/0", "2/3", "32MB", "1/", "1/x", "0.1", "1/01")
     for source, options, why in (
-        *((text, {"sample": written}, "about one document in ten") for written in wrong),
+        *((text, {"sample": sample}, "about one document in ten") for sample in wrong),
         (table, {"sample": "1/2", "counts": True}, "which has no documents"),
         ("-", {"sample": "1/2"}, "standard input is one document"),
         (text, {"sample_files": "1/1"}, "about one file in ten"),
         (text, {"sample_files": f"1/{10**9 - 1}"}, "none of the 1 source is in it"),
         (text, {"sample_files": "1/2", "seed": -1}, "at least 0"),
         (text, {"seed": 3}, "belongs to --sample-files"),
+        (text, {"document_cap": 0}, "at least 1"),
+        (text, {"document_cap": 5, "pattern": "none"}, "--pattern none has no such place"),
+        (table, {"document_cap": 5, "counts": True}, "--document-cap 5: .* has no documents"),
+        ("-", {"document_cap": 5}, "--document-cap 5: standard input is one document"),
+        (table, {"bad_lines": "skip", "counts": True}, "rows of a count table are never left out"),
     ):
         with pytest.raises(UsageError, match=why):
             count(tmp_path / "run", [source], **options)
@@ -76,22 +76,6 @@ def in_sample(path: str, of: int, seed: int) -> bool:
     """The definition of --sample-files."""
     folder, _, name = path.rpartition("/")
     return mmh3.hash64(f"{folder.rpartition('/')[2]}/{name}".encode(), seed, signed=False)[0] * of < 2**64
-
-
-def test_files_are_chosen_by_the_hash_of_their_path():
-    """Thousands of names of any letters, against the definition."""
-    rng = random.Random(3)
-    paths = sorted({f"/corpus/{random_text(rng, 8)}/{i}.txt" for i in range(share(20_000))})
-    files = [Source(path, "txt", bytes=rng.randrange(1000)) for path in paths]
-    for seed, of in itertools.product((0, 1, 2**32 - 1), (2, 3, 160)):
-        sample = FileSample(f"1/{of}", seed)
-        found = sample.choose(files)
-        assert [source.path for source in found] == [path for path in paths if in_sample(path, of, seed)]
-        assert sample.told == {
-            "sources": len(found), "bytes": sum(source.bytes for source in found),
-            "of_sources": len(files), "of_bytes": sum(source.bytes for source in files),
-        }  # fmt: skip
-    assert FileSample().choose(files) == files
 
 
 @pytest.mark.long

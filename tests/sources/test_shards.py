@@ -35,20 +35,15 @@ def test_every_source_is_in_one_share_and_shares_are_even(tmp_path, shares):
     assert max(totals) - min(totals) <= max(source.bytes for source in whole)
 
 
-@pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "1/0", "a/b", "1/3/5", "-1/2", ""])
-def test_what_is_no_share_is_refused(tmp_path, shard):
-    """One message that says how it is written."""
+def test_what_cannot_be_shared_is_refused(tmp_path):
+    """What is no share; more shares than files; standard input; a run whose sources are not named again."""
     sizes_of(tmp_path, 4)
-    with pytest.raises(UsageError, match="K-th of N shares"):
-        find_sources([str(tmp_path)], SourceOptions(shard=shard))
-
-
-def test_shares_that_cannot_be_dealt(tmp_path):
-    """More shares than files; standard input; a run whose sources are not named again."""
-    sizes_of(tmp_path, 2)
-    with pytest.raises(UsageError, match="Take at most 2 shares"):
-        find_sources([str(tmp_path)], SourceOptions(shard="1/3"))
-    with pytest.raises(UsageError, match="standard input"):
-        find_sources(["-", str(tmp_path)], SourceOptions(shard="1/2"))
+    for source, shard, told in (
+        *((tmp_path, shard, "K-th of N shares") for shard in ("0/3", "4/3", "1", "1/0", "a/b", "1/3/5", "-1/2", "")),
+        (tmp_path, "1/5", "Take at most 4 shares"),
+        ("-", "1/2", "standard input"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            find_sources([str(source)], SourceOptions(shard=shard))
     count(tmp_path / "run", [str(tmp_path / "00.txt")], resources=SMALL)
     assert "it is about none of its sources" in cli("count", tmp_path / "run", "--shard", "1/2", expect=2).stderr

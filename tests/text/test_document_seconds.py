@@ -2,75 +2,53 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from streambpe.errors import PatternTooSlow, SourceError
 from streambpe.resources import Resources
-from streambpe.sources.decode import naming_documents
-from streambpe.sources.source import Block, Source
-from streambpe.text.chunker import Chunker
+from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts
 from streambpe.text.patterns import find_pattern
-from tests.runs import cli
-from tests.samples import written
+from streambpe.train.counting.count import count
+from tests.hostile import buffer_of
+from tests.sources.test_sources import file_of
 from tests.tiers import long
 
 SLOW = r"(?s:.*)x|(?s:.)"  # from every place it looks to the end: the time grows with the square of the text
-LONG = "ab" * 60_000
+LONG = "a" * 120_000
 
 
 @pytest.mark.parametrize("how", [{"gaps": "keep"}, long({}), long({"split_scripts": True})], ids=str)
-@pytest.mark.parametrize("more", ["", r"|\b"], ids=["in the core", "left to regex"])
-def test_a_text_that_takes_too_long_is_told_by_its_number(more, how):
-    """By find-all and by iteration; documents are counted, not runs of scripts."""
-    chunker = Chunker(find_pattern(SLOW + more, document_seconds=0.05, **how))
-    with pytest.raises(PatternTooSlow, match="120,000 characters") as told:
-        chunker.number(b"\xff".join([b"one", "два 日本 three".encode(), LONG.encode()]) + b"\xff")
-    assert told.value.document == 2
-    assert chunker.number(b"ab\xff").ids.tolist() == [0, 1, -1]  # it goes on
+@pytest.mark.parametrize("expression", [SLOW, SLOW + r"|\b", r"(?:a+)+b|(?s:.)", r"(?:a|b)*c|(?s:.)"])
+def test_a_text_that_takes_too_long_is_told_by_its_number(expression, how):
+    """In the core and left to `regex`, by time and by steps; documents are counted, not runs of scripts. Nothing stays
+    of its buffer; what was counted before is committed after the error."""
+    chunker = Chunker(find_pattern(expression, document_seconds=0.05, **how))
+    counts, numbered = ChunkCounts(chunker, 1 << 20), NumberedTexts(chunker)
+    for take in (counts.add, numbered.add):
+        take(buffer_of("yz"))
+        with pytest.raises(PatternTooSlow, match="120,000 characters") as told:
+            take(buffer_of("one", "два 日本 three", LONG, "b"))
+        assert told.value.document == 2
+    assert counts.take().frame().rows() == [("y", 1), ("z", 1)]
+    chunks, ids = numbered.take()
+    assert (chunks.to_list(), [some.tolist() for some in ids]) == (["y", "z"], [[0, 1, -1]])
 
 
 @pytest.mark.parametrize(
-    ("kind", "data", "document", "place"),
+    ("name", "data", "place"),
     [
-        ("lines", b"a\n\nb\nc\n", 2, "line 4"),
-        ("jsonl", b'\xef\xbb\xbf{"text": "a"}\n\n{"text": null}\n{"text": "\xff"}\n', 1, "line 4"),
-        ("csv", b'n,text\n1,a\n\n2,"b\nc"\n3,d\n', 2, "line 6"),
-        ("lines", b"a\nb and more, which goes on behind the block", 1, "line 2"),
-        ("csv", b'n,text\n1,a\n2,"b\nc\n', 1, "line 3"),
-        ("parquet", ["a", None, "b"], 1, "document 3"),
-        ("txt", b"a", 0, "in.it"),
+        long("a.txt", b"a\n\nb\nLONG\n", " line 4"),
+        long("a.txt", b"a\nLONG", " line 2"),
+        ("a.jsonl", b'\xef\xbb\xbf{"text": "a"}\n\n{"text": null}\n{"text": "\xffLONG"}\n', " line 4"),
+        ("a.csv", b'n,text\n1,a\n\n2,"b\nc"\n3,LONG\n', " line 6"),
+        long("a.csv", b'n,text\n1,a\n2,"LONG\nc\n', " line 3"),
+        long("a.parquet", {"text": ["a", None, LONG]}, " document 3"),
+        long("a.md", b"LONG", ""),
     ],
 )
-def test_where_the_document_is(tmp_path, kind, data, document, place):
+def test_a_count_ends_and_names_the_document(tmp_path, name, data, place):
     """Lines that are empty and values that are null are no documents."""
-    path = written(tmp_path / "in.it", data if isinstance(data, bytes) else b"")
-    slow = PatternTooSlow("slow")
-    slow.document = document
-    with (
-        pytest.raises(SourceError, match=f"{place}: slow"),
-        naming_documents(Block(Source(str(path), kind), 0, 9, data, True, header=("n", "text"))),
-    ):
-        raise slow
-
-
-@pytest.mark.long
-def test_a_count_ends_and_names_the_document(tmp_path):
-    """Exit 1, never skipped; the limit is kept for resume, and may be another one then."""
-    rows = ["one", "two", LONG, "three"]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
-    run = tmp_path / "run"
-    arguments = ("count", run, tmp_path / "a.jsonl", "--pattern", SLOW, "--document-seconds", 1, "--threads", 1)
-    done = cli(*arguments, expect=1)
-    assert "a.jsonl line 3: the pattern" in done.stderr
-    assert "--document-seconds" in done.stderr
-
-
-def test_the_limit_is_taken_over_by_resume():
-    """As the memory is."""
-    resources = Resources(10**9, 2, document_seconds=7)
-    assert Resources.from_facts(resources.as_facts()).document_seconds == 7
-    facts = resources.as_facts()
-    del facts["document_seconds"]
-    assert Resources.from_facts(facts).document_seconds == 60
+    path = file_of(tmp_path / name, data.replace(b"LONG", LONG.encode()) if isinstance(data, bytes) else data)
+    how = {"pattern": SLOW, "lines": name == "a.txt", "resources": Resources(400 * 10**6, 1, document_seconds=1)}
+    with pytest.raises(SourceError, match=f"{name}{place}: the pattern .* Allow more with --document-seconds"):
+        count(tmp_path / "run", [str(path)], **how)

@@ -10,7 +10,7 @@ import regex
 
 from streambpe.errors import PatternTooSlow
 from streambpe.sources.borders import find_border
-from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts
+from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.dialects import translated
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 from tests.encode.test_patterns_elsewhere import OWN, REAL
@@ -123,11 +123,9 @@ def test_which_have_a_program_and_cuts():
     """The patterns of other programs have both; what is not read, or what sees the start of the text, has not."""
     for expression in READ:
         assert find_pattern(expression, gaps="drop").has_cuts or expression.startswith((" ?[^(", r"(?:\A"))
-    for expression in (r"\b\w+|\W", r"(\w)\1|.", r"(?:(?:ab){50}){100}|.", "|".join(map(chr, range(0x4E00, 0x4E50)))):
-        assert find_pattern(expression, gaps="drop").program is None
+    assert find_pattern(r"(\w)\1|.", gaps="drop").program is None
     assert find_pattern(r"^\s|\S+", gaps="drop").program is not None
-    for expression in (r"^\s|\S+", "(?s).+"):
-        assert not find_pattern(expression, gaps="drop").has_cuts
+    assert not find_pattern(r"^\s|\S+", gaps="drop").has_cuts
     assert not find_pattern(r"\w+\d", gaps="keep").has_cuts
     assert find_border(b"a, ,a", find_pattern(r"\w+", gaps="keep")) == 4, "two commas are one chunk"
 
@@ -138,27 +136,12 @@ def test_a_cut_is_not_beside_what_may_be_a_broken_byte():
     assert [find_border(text, pattern) for text in (b"a\xff a", b"a\x00 ", b"\x00 a", b"a a")] == [3, 0, 2, 2]
 
 
-@pytest.mark.parametrize("expression", [r"(?:a+)+b|.", r"(?:a|b)*c|."])
-def test_a_text_that_takes_too_many_steps_is_named(expression):
-    """Nothing stays of its buffer; what was counted before is committed after the error."""
-    chunker = Chunker(find_pattern(expression, gaps="drop", document_seconds=0.01))
-    counts, numbered = ChunkCounts(chunker, 1 << 20), NumberedTexts(chunker)
-    for take in (counts.add, numbered.add):
-        take(buffer_of("xy"))
-        with pytest.raises(PatternTooSlow, match="4,000 characters") as told:
-            take(buffer_of("xyz", "ba", "a" * 4000, "b"))
-        assert told.value.document == 2
-    assert counts.take().frame().rows() == [("x", 1), ("y", 1)]
-    chunks, ids = numbered.take()
-    assert (chunks.to_list(), [some.tolist() for some in ids]) == (["x", "y"], [[0, 1, -1]])
-
-
-def test_a_full_table_goes_on_inside_a_text():
+@pytest.mark.parametrize("more", ["", r"|\b"], ids=["in the core", "left to regex"])
+def test_a_full_table_goes_on_inside_a_text(more):
     """What a match looks back at is in front of the place where it goes on."""
-    expression = r"(?<=[ab])\d+|[ab]+|(?<!x)\s|\S"
-    text = " ".join(f"a{number} {number}x b{number}" for number in range(30_000))
+    expression = r"(?<=[ab])\d+|[ab]+|(?<!x)\s|\S" + more
+    text = " ".join(f"a{number} {number}x b{number}" for number in range(12_000))
     counts = ChunkCounts(Chunker(find_pattern(expression, gaps="drop")), 1 << 17)
     counts.add(buffer_of(text))
-    chunks = regex.findall(expression, text)
-    taken = dict(counts.take().frame().iter_rows())
-    assert taken == Counter(chunks)
+    assert counts._taken, "a table that was never full shows nothing"
+    assert dict(counts.take().frame().iter_rows()) == Counter(filter(None, regex.findall(expression, text)))

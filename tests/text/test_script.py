@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
 import unicodedata
 from collections import Counter
 
-import numpy as np
 import polars as pl
 import pytest
 import regex
@@ -19,10 +17,9 @@ from hypothesis import strategies as st
 from streambpe.core.strings import as_buffers
 from streambpe.errors import RunMismatch, SourceError, UndecodableSymbols, UnknownSymbol
 from streambpe.inspect.check import check
-from streambpe.model.alphabet import UNKNOWN, Alphabet, script_alphabet
+from streambpe.model.alphabet import UNKNOWN, script_alphabet
 from streambpe.model.codecs import codec_of
 from streambpe.model.script import FIRST_ESCAPE, decode_symbols, encode_text, symbol_name, symbol_table
-from streambpe.sources.borders import find_border
 from streambpe.text.characters import every_character
 from streambpe.text.patterns import CERTAIN_BORDER, find_pattern
 from streambpe.text.prepare import is_stable, nfc, prepare
@@ -33,7 +30,7 @@ from streambpe.train.counting.count import count
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_by_rules, split_text
 from tests.oracles.symbols import symbols_of
-from tests.runs import ROOT, SMALL, cli, log_of, rows, small_blocks, stored_ids, text_run
+from tests.runs import ROOT, SMALL, cli, log_of, rows, small_blocks, stored_ids
 from tests.samples import written
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.tiers import seeds
@@ -85,26 +82,7 @@ def test_symbols_that_make_no_text():
     assert symbol_name(7000) == "<7000>"
 
 
-def test_a_header_names_the_table():
-    """The event log keeps its version, whether there are escapes, and what else says which table it is."""
-    for alphabet, escapes in ((script_alphabet(), 256), (script_alphabet("drop"), 0)):
-        header = alphabet.to_header()
-        assert (header["table"], header["escape_symbols"]) == ("unicode-16.0.0", escapes)
-        assert Alphabet.from_header(json.loads(json.dumps(header))) == alphabet
-
-
 # Splitting
-
-
-def test_examples_of_the_rules():
-    """What the published rules do at their corners; a bar is where they cut."""
-    examples = [
-        "  |x", " x| y", "a| |567", "\u0301|a", "a| \u0301|b", "  \u0301 |x", "a|\r|\n|b", "東京へ行く|カ",
-        "👩\u200d👧",
-    ]  # fmt: skip
-    for example in examples:
-        assert split_by_rules(example.replace("|", "")) == example.split("|")
-    assert split_by_rules("") == []
 
 
 def test_rules_of_the_core_on_all_groups_and_scripts():
@@ -112,36 +90,6 @@ def test_rules_of_the_core_on_all_groups_and_scripts():
     texts = [text for seed in seeds(30) for text in hostile_texts(seed, 2000)]
     texts += [*LINES, *(a + b for a in LINES for b in LINES), long_text(2, 600)]
     assert fast_documents(buffer_of(*texts), find_pattern("script")) == [split_by_rules(text) for text in texts]
-
-
-@pytest.mark.parametrize("name", ["script", "whitespace", "gpt4o"])
-@pytest.mark.parametrize("policy", ["replace", "ignore"])
-def test_blocks_end_at_borders_of_the_prepared_text(name, policy):
-    """Where a block ends, splitting both sides gives the chunks of the whole, after repair, drop and NFC."""
-    rng = random.Random(7)
-    pattern = find_pattern(name, prepared=True)
-    found = 0
-    for trial in range(60):
-        text = long_text(trial, rng.randint(3, 12))
-        if trial % 3 == 0:
-            text = text.translate({32: None, 10: None})  # so that few or no borders are between ASCII characters
-        data = bytearray(text.encode())
-        if trial % 5 == 0:
-            for _ in range(3):
-                data[rng.randrange(len(data))] = rng.choice(b"\x80\xc3\xe2\xf5\xff")
-        held = bytes(data)[rng.randrange(4) :][: rng.randint(len(data) // 2, len(data))]
-        border = find_border(held, pattern)
-        if not border:
-            continue
-        found += 1
-
-        def split(part: bytes) -> list[str]:
-            ready = prepare(part.decode("utf-8", policy).encode(), "nfc", "drop")[0]
-            return split_text(pattern, ready.decode())
-
-        left, right = bytes(data[: len(data) - len(held)]) + held[:border], held[border:]
-        assert split(left) + split(right) == split(left + right), (trial, border)
-    assert found > 30
 
 
 # Preparation
@@ -216,21 +164,24 @@ def test_preparing_a_buffer_prepares_its_documents(texts):
 # Counting
 
 
-@pytest.mark.every(6)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("spaces", [True, False])
-@pytest.mark.parametrize(("normalize", "unencodable"), [("none", "bytes"), ("nfc", "drop"), ("nfc", "bytes")])
-def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, unencodable, spaces):
+@pytest.mark.parametrize(
+    ("pattern", "normalize", "unencodable"),
+    [("script", "none", "bytes"), ("script", "nfc", "drop"), ("script", "nfc", "bytes"), ("gpt4o", "nfc", "drop")],
+)
+def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, pattern, normalize, unencodable, spaces):
     """A document cut into some 40 blocks has the chunks, and the sequence of them, that it has whole."""
     text = long_text(11, 1500)
     if not spaces:
         text = text.translate({32: None, 10: None, 13: None, 9: None})
     (tmp_path / "a.txt").write_bytes(text.encode())
     run = tmp_path / "run"
-    options = {"pattern": "script", "normalize": normalize, "unencodable": unencodable}
+    options = {"pattern": pattern, "normalize": normalize, "unencodable": unencodable}
     small_blocks(monkeypatch, 4096)
     result = count(run, [str(tmp_path / "a.txt")], sequences=True, **options, resources=SMALL)
     ready, dropped = prepare(text.encode(), normalize, unencodable)
-    chunks = split_by_rules(ready.decode())
+    chunks = split_text(find_pattern(pattern), ready.decode())
     assert dict(rows(run, "FROM chunk_counts")) == Counter(chunks)
     assert result.corpus["bytes"] == len(ready)
     assert rows(run, "SELECT dropped FROM source_files") == [(dropped,)]
@@ -244,7 +195,8 @@ def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, u
 
 
 def test_an_unencodable_character_can_be_an_error(tmp_path):
-    """--unencodable error names character and source, keeps what is committed, and says what else to do."""
+    """--unencodable error names character and source, keeps what is committed, and says what else to do. The model says
+    Unicode 16.0.0, whatever `regex` is installed."""
     (tmp_path / "a.txt").write_text("fine")
     (tmp_path / "b.txt").write_text("not\ue000fine")
     with pytest.raises(SourceError, match=r"b\.txt: U\+E000 is not in the SCRIPT table.*--unencodable bytes or drop"):
@@ -253,13 +205,8 @@ def test_an_unencodable_character_can_be_an_error(tmp_path):
     assert rows(tmp_path / "run", "FROM chunk_counts") == [("fine", 1)]
     with pytest.raises(RunMismatch, match="--unencodable error, not drop"):
         count(tmp_path / "run", [str(tmp_path / "a.txt")], unencodable="drop")
-
-
-def test_a_training_names_the_tables_its_splits_follow(tmp_path):
-    """A vocabulary learned under --pattern script says Unicode 16.0.0, whatever `regex` is installed."""
-    run = text_run(tmp_path / "run", "the cat and the hat, the bat " * 9, pattern="script")
-    train(run, vocab_size=260, resources=SMALL)
-    assert log_of(run).header.unicode == "16.0.0"
+    train(tmp_path / "run", vocab_size=258, resources=SMALL)
+    assert log_of(tmp_path / "run").header.unicode == "16.0.0"
 
 
 WITHOUT_TABLES = """
@@ -290,10 +237,7 @@ def test_every_character_of_unicode_comes_back(per_text):
     """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""
     characters = "".join(every_character())
     texts = [characters[i : i + per_text] for i in range(0, len(characters), per_text)]
-    symbols, sizes = codec_of(script_alphabet(), "error").split_many(*as_buffers(pl.Series(texts)))
-    offsets = np.cumsum([0, *sizes])
+    symbols, _ = codec_of(script_alphabet(), "error").split_many(*as_buffers(pl.Series(texts)))
     assert symbols.min() == 1
     assert symbols.max() < FIRST_ESCAPE + 256
-    assert decode_symbols(symbols.tolist(), "strict") == "".join(texts)
-    for i in range(0, len(texts), max(1, len(texts) // 300)):
-        assert decode_symbols(symbols[offsets[i] : offsets[i + 1]].tolist(), "strict") == texts[i]
+    assert decode_symbols(symbols.tolist(), "strict") == characters

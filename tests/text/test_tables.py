@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,7 @@ import regex
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunMismatch, TablesDiffer
-from streambpe.model.eventlog import EventLog, read_event_log, write_event_log
+from streambpe.model.eventlog import write_event_log
 from streambpe.store.exchange import merge_counts
 from streambpe.store.run import Run
 from streambpe.text import characters
@@ -71,25 +70,13 @@ def test_a_run_counted_with_other_tables(texts, tmp_path, other_regex):
     assert not (tmp_path / "mixed").exists()
 
 
-def test_every_command_searched_all_of_unicode_under_a_newer_package(monkeypatch):
-    """Which Unicode version a package has that was not there yet is asked in runs, not of 800 000 single characters."""
-    characters.every_character()
-    tracemalloc.start()
-    for written_with in (regex.__version__, "2001.1.1"):
-        monkeypatch.setattr(characters, "WRITTEN_WITH", written_with)
-        assert unicode_version.__wrapped__() == unicode_version()
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < 8_000_000, "a list of every unassigned character takes 50 MB"
-    monkeypatch.setattr(characters, "every_character", lambda: "a\U00040000" * 400_000)
-    assert unicode_version.__wrapped__() == "later than 18.0.0", "fewer are unassigned"
-
-
-def test_known_digests_are_those_of_the_tables():
-    """What stands in the code is what is worked out."""
+def test_what_is_known_of_the_tables_is_what_they_say(monkeypatch):
+    """Of the installed version as the code has it, and of one that the code does not know."""
     if regex.__version__ in tables.KNOWN:
         assert tables.KNOWN[regex.__version__] == tables.tables_digest()
     assert tables.regex_version() == regex.__version__
+    monkeypatch.setattr(characters, "WRITTEN_WITH", "2001.1.1")
+    assert unicode_version.__wrapped__() == unicode_version()
 
 
 def test_a_digest_sees_one_code_point(monkeypatch):
@@ -105,34 +92,30 @@ def test_a_digest_sees_one_code_point(monkeypatch):
 
 
 def test_the_same_tables_under_another_version(texts, tmp_path, other_regex):
-    """The tables count, not the package; rules with tables of their own go on under any."""
-    runs = {pattern: tmp_path / pattern for pattern in ("gpt4o", "script", "whitespace", "none")}
+    """The tables count, not the package; rules with tables of their own go on under any. Which chunks may join is asked
+    while superwords are learned: refused under others."""
+    runs = {pattern: tmp_path / pattern for pattern in ("gpt4o", "script")}
     for pattern, run in runs.items():
         count(run, texts[:1], pattern=pattern, resources=SMALL)
         assert ("unicode" in Run(run).facts()) == (pattern == "gpt4o")
+    count(tmp_path / "ordered", texts, pattern="boundless", sequences=True, resources=SMALL)
     other_regex(same=True)
     assert count(runs.pop("gpt4o"), texts, resources=SMALL).counted == 1
     other_regex()
-    for run in runs.values():
-        assert count(run, texts, resources=SMALL).counted == 1
-
-
-def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
-    """Which chunks may join is asked while learning: refused under others."""
-    run = tmp_path / "run"
-    count(run, texts, pattern="boundless", sequences=True, resources=SMALL)
-    other_regex()
+    assert count(runs.pop("script"), texts, resources=SMALL).counted == 1
     with pytest.raises(RunMismatch, match="learning superwords would mix two splits"):
-        train(run, superwords="boundless", vocab_size=300, resources=SMALL)
+        train(tmp_path / "ordered", superwords="boundless", vocab_size=300, resources=SMALL)
 
 
 @pytest.mark.long
 def test_encoding_with_other_tables_is_told(texts, tmp_path, other_regex):
-    """Once, on stderr; decoding splits nothing and says nothing; the API warns."""
+    """Once, on stderr; decoding splits nothing and says nothing; the API warns. Of a model that says nothing about
+    tables, as of an imported one, nothing is told."""
     run = tmp_path / "run"
     train(run, texts, vocab_size=300, resources=SMALL)
     assert cli("encode", run, texts[0]).stderr == ""
-    ids = Tokenizer(run).encode("some words")
+    ids, log = Tokenizer(run).encode("some words"), log_of(run)
+    write_event_log(tmp_path / "m.jsonl", replace(log, header=replace(log.header, unicode=None)))
     other_regex()
     told = cli("encode", run, texts[0]).stderr
     assert told.count("warning:") == 1
@@ -142,13 +125,4 @@ def test_encoding_with_other_tables_is_told(texts, tmp_path, other_regex):
     assert (decoded.stdout, decoded.stderr) == ("some words\n", "")
     with pytest.warns(TablesDiffer, match="split otherwise than in training"):
         Tokenizer(run)
-
-
-def test_models_that_say_nothing_are_not_judged(texts, tmp_path, other_regex):
-    """Imported ones have no Unicode version; script's is its own table's."""
-    run = tmp_path / "run"
-    train(run, texts, vocab_size=300, resources=SMALL)
-    log = read_event_log(run / "model.events.jsonl")
-    write_event_log(tmp_path / "m.jsonl", EventLog(replace(log.header, unicode=None), log.events))
-    other_regex()
-    assert Tokenizer(tmp_path / "m.jsonl").n_vocab == 300
+    assert cli("encode", tmp_path / "m.jsonl", texts[0]).stderr == ""
