@@ -12,8 +12,10 @@ from streambpe.sources.samples import capped
 from streambpe.sources.source import Block, BlockText, Source
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 from streambpe.text.prepare import is_stable, prepare
+from streambpe.train.commands import train
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
+from tests.runs import log_of
 from tests.samples import natural_text
 from tests.tiers import share
 
@@ -94,3 +96,20 @@ def documents(seed: int, many: int) -> list[str]:
         " ".join(rng.choices(words, k=rng.choice([1, 5, 60, 900]))) + rng.choice(["", "é東 words", " " + "x" * 90])
         for _ in range(many)
     ]
+
+
+@pytest.mark.long
+def test_texts_to_measure_on_are_read_whole(tmp_path):
+    """By --until-bytes-per-token: as with a RUN of texts that were cut by hand."""
+    text, held = natural_text(3, 20_000), tmp_path / "held.txt"
+    (tmp_path / "run.txt").write_text(text)
+    (tmp_path / "want.txt").write_text(beginning(PATTERNS["gpt2"], text, 4000))
+    held.write_text(natural_text(4, 6000) + "Zz 9 " * 1000)
+    how = {"vocab_size": 330, "text": str(held), "resources": ONE}
+    found = []
+    for name, cap in (("run", 4000), ("want", None)):
+        source = str(tmp_path / f"{name}.txt")
+        train(tmp_path / name, source, document_cap=cap, until_bytes_per_token="1.15", **how)
+        found.append(log_of(tmp_path / name).events)
+    assert found[0] == found[1]
+    assert 0 < len(found[0]) < 74

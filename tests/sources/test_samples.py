@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,11 +14,15 @@ import pytest
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.inspect.plan import plan
 from streambpe.resources import Resources
+from streambpe.sources.samples import FileSample
+from streambpe.sources.source import Source
 from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
+from tests.hostile import random_text
 from tests.runs import cli, log_of, rows
 from tests.samples import written
+from tests.tiers import share
 
 TEXTS = [f"document {i} of {'many ' * (i % 7)}é東 words {i * i % 1000}" for i in range(200)]
 ONE = Resources(400 * 10**6, 1, engine="threads")
@@ -100,3 +106,19 @@ def test_a_sample_of_files_and_a_cap_are_told(tmp_path):
     assert all(line in toml for line in ("document-cap = 300\n", 'sample-files = "1/4"\nseed = 5\n'))
     planned = plan(files, vocab_size=300, rehearse="32MB", resources=ONE, **sampled)
     assert (planned.sources, planned.source_bytes) == (result.sampled["sources"], result.sampled["bytes"])
+
+
+def test_files_are_chosen_by_the_hash_of_their_path():
+    """Thousands of names of any letters, against the definition."""
+    rng = random.Random(3)
+    paths = sorted({f"/corpus/{random_text(rng, 8)}/{i}.txt" for i in range(share(20_000))})
+    files = [Source(path, "txt", bytes=rng.randrange(1000)) for path in paths]
+    for seed, of in itertools.product((0, 1, 2**32 - 1), (2, 3, 160)):
+        sample = FileSample(f"1/{of}", seed)
+        found = sample.choose(files)
+        assert [source.path for source in found] == [path for path in paths if in_sample(path, of, seed)]
+        assert sample.told == {
+            "sources": len(found), "bytes": sum(source.bytes for source in found),
+            "of_sources": len(files), "of_bytes": sum(source.bytes for source in files),
+        }  # fmt: skip
+    assert FileSample().choose(files) == files
