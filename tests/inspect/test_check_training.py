@@ -156,7 +156,8 @@ def counted_as(folder: Path, kind: str) -> tuple[Path, dict]:
     return run, {"vocab_size": 2230 if kind == "script" else 360, **options}
 
 
-@pytest.mark.parametrize("kind", [kind if kind == "plain" else long(kind) for kind in HOW])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", HOW)
 def test_every_kind_of_training_is_learned_again(kind, tmp_path):
     """What is right is right; a count, a row and an event that are not are named, also where the log's digest agrees
     with what was changed."""
