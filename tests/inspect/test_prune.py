@@ -13,12 +13,9 @@ import polars as pl
 import pytest
 import tokenizers
 
-from streambpe import files
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.grown import GrownUses
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import StreambpeError, UsageError
-from streambpe.inspect.prune import prune
 from streambpe.model.eventlog import EventLog, Op, read_event_log, write_event_log
 from streambpe.model.events import Event, delete_event
 from streambpe.model.pruned import prune_log, without_residues
@@ -120,25 +117,12 @@ def test_the_command(run, tmp_path):
         (run, ["--map", new], "both name"),
         (run, ["--text", empty], "there is no text"),
         (run, ["--text", "-"], "read only once"),
+        (run, ["--to", 258], "from 259 to 500"),
+        (run, ["--to", 501], "from 259 to 500"),
         (small, [], "is not in a RUN"),
     ):
         assert told in cli("prune", model, "--to", "300", "-o", new, *more, expect=2).stderr
         assert not new.exists()
-
-
-def test_there_is_no_map_without_its_log(run, tmp_path, monkeypatch):
-    """Where the log cannot be put in place, the map is not either."""
-    log, rename = tmp_path / "small.events.jsonl", files.rename
-
-    def refused(made, target):
-        if target == log:
-            raise OSError("no")
-        rename(made, target)
-
-    monkeypatch.setattr(files, "rename", refused)
-    with pytest.raises(StreambpeError, match="cannot be written"):
-        prune(run, log, 400, map=tmp_path / "map.json")
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kind", ["plain", "stops", "boundless", "superbpe", "uw"])
@@ -228,12 +212,3 @@ def test_residues_by_the_commands(run, tmp_path):
         more = () if refused[0] == "evaluate" else ("-o", tmp_path / "again.jsonl")
         said = cli(*refused, *more, "--text", text, expect=2).stderr
         assert all(one in said for one in told), said
-
-
-def test_what_cannot_be_pruned(run):
-    """Too few ids, or too many."""
-    log = read_event_log(run / "model.events.jsonl")
-    for size in (258, 501):
-        with pytest.raises(UsageError, match=f"--to {size}.*from 259 to 500"):
-            prune_log(log, {}, size)
-    assert Model(prune_log(log, {}, 259)[0]).events == ()
