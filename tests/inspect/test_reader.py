@@ -162,18 +162,6 @@ def test_models_that_no_training_makes(browser):
         assert_equal(browser, log, [text.replace("..", ". .") for text in texts])
 
 
-@pytest.mark.long
-def test_published_models_on_their_golden_texts(browser, tmp_path):
-    """Model files of the published systems, imported. (That Python gives the ids of their own libraries:
-    tests/conformance/test_models.py.)"""
-    from tests.conformance.golden import read_packed
-    from tests.conformance.test_models import FOLDER, PAIRS, load
-
-    for name, vector in PAIRS:
-        texts = [row["text"] for row in json.loads(read_packed(FOLDER, f"{vector}.json"))["encodings"]]
-        assert assert_equal(browser, load(name, tmp_path).event_log, texts) == len(texts) > 20
-
-
 OWN = [
     r"\p{L}+(?:'\p{L}+)?|\p{N}{1,3}+|[^\s\p{L}\p{N}]++|\s+(?!\S)|\s",
     r"(?i:the|of|straße|ſ|k)\b|\w+?(?=\d|\b)|(?s:.)",

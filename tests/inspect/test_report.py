@@ -215,7 +215,7 @@ def test_the_page_in_a_browser(made, tmp_path):
 @needs_chromium
 @pytest.mark.long
 def test_the_vocabulary_in_a_browser(made, tmp_path):
-    """Searched by text and by id, by kind, sorted by every column, listed a hundred at a time."""
+    """Searched by text and by kind, sorted, listed a hundred at a time."""
     vocabulary = made[0].vocabulary
     with Browser(tmp_path) as browser:
         browser.open(written(tmp_path / "page.html", made[1]).as_uri(), width=390)
@@ -242,8 +242,6 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
         look(" th")
         assert listed(1) == [text.replace("␠", " ") for text in vocabulary.shown if "␠th" in text.lower()]
         assert browser.run("document.querySelector('.blank').getBoundingClientRect().width") > 4
-        look("77")
-        assert "77" in listed(0)
         look("", "begins a word")
         assert browser.run("found.textContent").startswith(f"{vocabulary.kind.count('W'):,} ids")
         look("")
@@ -252,9 +250,6 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
         sort("uses")
         assert listed(6) == [f"{n:,}" for n in sorted(vocabulary.uses)[:100]]
         assert browser.run("document.querySelector('th[data-key=uses]').getAttribute('aria-sort')") == "ascending"
-        sort("token")
-        spelled = sorted(vocabulary.shown, key=lambda text: text.encode("utf-16-be"))[:100]
-        assert listed(1) == [text.replace("␠", " ") for text in spelled]
         sort("count")
         assert listed(5)[0] == f"{max(n for n in vocabulary.n if n is not None):,}"
         assert browser.run("document.images.length") == 0
