@@ -149,7 +149,6 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     rows = json.loads(cli("evaluate", *models, *texts, "--by", "source", "--json").stdout)
     assert [(row["model"], row["source"]) for row in rows] == [(m, s) for m in models for s in [*sources, ALL]]
     assert rows[1]["parity"] == 1
-    assert rows[0]["parity"] == rows[0]["tokens"] / rows[1]["tokens"]
     table = list(csv.DictReader(io.StringIO(cli("evaluate", *models, *texts, "--by", "source", "--csv").stdout)))
     assert [int(row["tokens"]) for row in table] == [row["tokens"] for row in rows]
     assert set(table[0]) == {"model", "source", *MEASURES} - {*measures.ASKED}

@@ -55,6 +55,7 @@ def test_of_odd_logs():
             assert found <= sum(n * len(ids[chunk]) for chunk, n in counts.items())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["plain", "stops", "whitespace", "picky", "uw"])
 def test_of_models_by_the_command(kind, tmp_path):
     """Hostile texts and unknown characters, too; together and for each text."""
