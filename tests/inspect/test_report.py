@@ -23,6 +23,7 @@ from streambpe.encode import tokenizer as of_tokenizers
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect import curves
+from streambpe.inspect import page as page_module
 from streambpe.inspect.charts import linear_ticks, log_ticks, short, size_chart
 from streambpe.inspect.curves import choose_stops, growth, uses_in_parts
 from streambpe.inspect.page import report
@@ -335,3 +336,20 @@ def test_superwords_are_measured_on_texts_alone(tmp_path):
     )
     facts = reported(run, tmp_path / "r.html", text=[str(text)])
     assert pruned["bytes_per_token_before"] == facts.growth[-1]["bytes_per_token"]
+
+
+@pytest.mark.long
+def test_the_playground_is_left_out_where_it_would_not_be_exact(run, tmp_path, monkeypatch):
+    """For a pattern that JavaScript cannot say, and where the page would be too large: the page says why."""
+    odd = text_run(tmp_path / "odd", natural_text(3, 10_000), pattern=r"(\w)\1|(?s:.)")
+    train(odd, resources=SMALL, vocab_size=300)
+
+    def page(of: Path, *options: str) -> str:
+        cli("report", of, "-o", tmp_path / "r.html", *options)
+        return (tmp_path / "r.html").read_text(encoding="utf-8")
+
+    assert "There is no playground here: a browser cannot split as this model does" in page(odd)
+    assert "playground here" not in page(odd, "--no-playground")
+    assert 'id="playground"' in page(run)
+    monkeypatch.setattr(page_module, "_MOST_BYTES", 50_000)
+    assert "There is no playground here: with it the page has more than 50 KB." in page(run)
