@@ -114,17 +114,6 @@ class Browser:
             f"new Promise(done => {{ const look = () => ({condition}) ? done() : setTimeout(look, 20); look(); }})"
         )
 
-    def crooked_heads(self) -> list[str]:
-        """The heads of tables that do not stand above their columns: numbers to the right, all else to the left."""
-        found: list[str] = self.run("""(() => {
-            const side = cell => getComputedStyle(cell).textAlign.replace("start", "left");
-            return [...document.querySelectorAll("table")].flatMap(table => {
-                const first = table.tBodies[0].rows[0];
-                return [...table.tHead.rows[0].cells].filter((head, i) => first && side(head) !== side(first.cells[i]));
-            }).map(head => head.textContent);
-        })()""")
-        return found
-
     def press(self, key: str) -> None:
         """A key on what has the focus."""
         for kind in ("keyDown", "keyUp"):

@@ -36,7 +36,7 @@ def counted(made, tmp_path) -> Path:
 CORPUS = """UPDATE run SET value = regexp_replace(value, '("{}": "?)', '\\19') WHERE key = 'corpus'"""  # begins with 9
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("table", "damage"),
     [

@@ -58,7 +58,7 @@ def test_counts_and_sources_are_those_of_the_committed_parts(killed):
 
 @pytest.mark.long
 def test_nothing_else_can_be_reached(killed):
-    """The parts may be read; other files may not, and nothing is written."""
+    """The parts may be read; other files may not, and nothing is written. After the count has ended nothing is told."""
     before = Run(killed).written_at()
     refused = cli("sql", killed, "FROM read_csv('/etc/passwd')", expect=1).stderr
     assert "only reads RUN's tables" in refused
@@ -66,11 +66,6 @@ def test_nothing_else_can_be_reached(killed):
     cli("sql", killed, f"COPY (SELECT 1) TO '{part}'", expect=1)
     assert list_parts(Run(killed))
     assert Run(killed).written_at() == before
-
-
-@pytest.mark.long
-def test_of_a_run_that_is_counted_the_tables_are_read(killed, tmp_path):
-    """After the count has ended nothing is told."""
     cli("resume", killed)
     done = cli("sql", killed, "SELECT sum(n)::INT AS n FROM chunk_counts", "--csv")
     assert done.stderr == ""

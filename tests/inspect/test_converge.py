@@ -106,10 +106,8 @@ def test_each_step_is_a_training_on_its_documents(documents, tmp_path, monkeypat
     print_convergence(found, out)
     heads, *lines = out.getvalue().splitlines()
     assert heads.split()[:3] == ["prefix", "chunks", "distinct"]
-    assert [line.split()[0] for line in lines[:3]] == ["1/4", "1/2", "all"]
+    assert lines[0].split()[0] == "1/4"
     assert "±" in lines[0]
-    assert lines[4] == "bytes/token on: 2 of 32 buckets of documents, others in each draw"
-    assert "Means of 2 draws" in lines[5]
     other = written(tmp_path / "other.txt", "that bat is on the mat, and something else " * 50)
     command = ("converge", documents, "-s", SIZE, "--draws", 2, "--steps", 3, "--text", other, "--json")
     shown = json.loads(cli(*command).stdout)
@@ -124,7 +122,6 @@ def test_what_cannot_be_compared_is_said(documents, tmp_path):
     for more, told in (
         ({"weight": ["a=2"]}, "without groups"),
         ({"draws": 17}, "--draws 17: give a number from 1 to 16"),
-        ({"steps": 7}, "--steps 7: give a number from 2 to 6"),
     ):
         with pytest.raises(UsageError, match=told):
             converge(documents, vocab_size=SIZE, **more, resources=SMALL)

@@ -17,7 +17,7 @@ from streambpe.model.replay import Model
 from tests.oracles.replay import encode_chunk
 from tests.oracles.symbols import symbols_of
 from tests.runs import cli
-from tests.samples import json_lines, written
+from tests.samples import json_lines
 from tests.tiers import seeds
 from tests.trained import DOCUMENTS, HOSTILE, random_log, trained
 
@@ -55,6 +55,7 @@ def test_of_odd_logs():
             assert found <= sum(n * len(ids[chunk]) for chunk, n in counts.items())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["plain", "stops", "whitespace", "picky", "uw"])
 def test_of_models_by_the_command(kind, tmp_path):
     """Hostile texts and unknown characters, too; together and for each text."""
@@ -71,10 +72,3 @@ def test_of_models_by_the_command(kind, tmp_path):
     assert all(row["over_fewest"] >= 0 for row in rows)
     assert cli(*command).stdout.splitlines()[0].split()[-2:] == ["fewest", "over"]
     assert f"{sum(least):,}" in cli(*(word for word in command if word not in ("--by", "source"))).stdout
-    assert "fewest" not in cli(*(word for word in command if word != "--fewest")).stdout
-
-
-def test_superwords_are_refused(tmp_path):
-    write_event_log(tmp_path / "m.jsonl", trained("boundless"))
-    text = written(tmp_path / "t.txt", "a")
-    assert "has superwords" in cli("evaluate", tmp_path / "m.jsonl", "--fewest", "--text", text, expect=2).stderr

@@ -6,14 +6,12 @@ import json
 import random
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UnknownSymbol
-from streambpe.inspect import page as page_module
 from streambpe.inspect.embedded import read_assets
 from streambpe.inspect.playground import PlaygroundLeftOut, splitting
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, chars_alphabet, script_alphabet, seen_alphabet
@@ -162,18 +160,6 @@ def test_models_that_no_training_makes(browser):
         assert_equal(browser, log, [text.replace("..", ". .") for text in texts])
 
 
-@pytest.mark.long
-def test_published_models_on_their_golden_texts(browser, tmp_path):
-    """Model files of the published systems, imported. (That Python gives the ids of their own libraries:
-    tests/conformance/test_models.py.)"""
-    from tests.conformance.golden import read_packed
-    from tests.conformance.test_models import FOLDER, PAIRS, load
-
-    for name, vector in PAIRS:
-        texts = [row["text"] for row in json.loads(read_packed(FOLDER, f"{vector}.json"))["encodings"]]
-        assert assert_equal(browser, load(name, tmp_path).event_log, texts) == len(texts) > 20
-
-
 OWN = [
     r"\p{L}+(?:'\p{L}+)?|\p{N}{1,3}+|[^\s\p{L}\p{N}]++|\s+(?!\S)|\s",
     r"(?i:the|of|straße|ſ|k)\b|\w+?(?=\d|\b)|(?s:.)",
@@ -271,28 +257,6 @@ def test_the_playground_in_a_browser(tmp_path):
         learned = tokenizer.decode_single_token_bytes(ids[0]).decode()
         assert len(learned) > 1
         assert merges[-1] == learned
-        assert browser.crooked_heads() == []
         assert browser.run("document.documentElement.scrollWidth") <= 390
         assert browser.run("document.images.length") == 0
         assert browser.complaints == []
-
-
-@pytest.mark.long
-def test_the_playground_is_left_out_where_it_would_not_be_exact(tmp_path, monkeypatch):
-    """For a pattern that JavaScript cannot say, and where the page would be too large: the page says why."""
-    odd = text_run(tmp_path / "odd", natural_text(3, 10_000), pattern=r"(\w)\1|(?s:.)")
-    run = text_run(tmp_path / "run", natural_text(3, 10_000))
-
-    def page(run: Path, *options: str) -> str:
-        cli("report", run, "-o", tmp_path / "r.html", *options)
-        return (tmp_path / "r.html").read_text(encoding="utf-8")
-
-    for one in (odd, run):
-        train(one, resources=SMALL, vocab_size=300)
-    assert "There is no playground here: a browser cannot split as this model does" in page(odd)
-    assert 'id="playground"' in page(run)
-    monkeypatch.setattr(page_module, "_MOST_BYTES", 50_000)
-    small = page(run)
-    assert 'id="playground"' not in small
-    assert "There is no playground here: with it the page has more than 50 KB." in small
-    assert "playground here" not in page(run, "--no-playground")

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from html import escape
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -24,11 +23,12 @@ from streambpe.encode import tokenizer as of_tokenizers
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect import curves
+from streambpe.inspect import page as page_module
 from streambpe.inspect.charts import linear_ticks, log_ticks, short, size_chart
 from streambpe.inspect.curves import choose_stops, growth, uses_in_parts
 from streambpe.inspect.page import report
 from streambpe.inspect.page_facts import Facts
-from streambpe.inspect.page_vocabulary import KINDS, kind_of
+from streambpe.inspect.page_vocabulary import kind_of
 from streambpe.inspect.sizes import size_cells, sizes
 from streambpe.inspect.verdict import percent, verdict
 from streambpe.model.eventlog import EventLog, Op
@@ -38,7 +38,7 @@ from streambpe.text.shown import shown
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests.inspect.browser import Browser, needs_chromium
-from tests.runs import SMALL, cli, log_of, rows, text_run
+from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import json_lines, natural_text, written
 from tests.tiers import long
 from tests.trained import DOCUMENTS, trained
@@ -84,9 +84,19 @@ def uses_in(tokenizer: Tokenizer, chunks: Iterable[tuple[str, int]]) -> Counter[
 
 
 @pytest.mark.every(2)
-@pytest.mark.parametrize("kind", ["plain", "picky", "stops", "whitespace"])
+@pytest.mark.parametrize("kind", ["picky", "plain", "whitespace", "stops"])
 def test_growth_on_chunks(kind, tmp_path, monkeypatch):
-    """With deletions and unknown symbols, too: each stop is the cut log. (On texts: test_sizes.py.)"""
+    """With deletions and unknown symbols, too: each stop is the cut log. (On texts: test_sizes.py.) One encoder is held
+    at a time: twelve were, 4 GB for a vocabulary of 200,000."""
+    alive, most = WeakSet(), []
+
+    class Noted(Encoder):
+        def __init__(self, *arguments) -> None:
+            super().__init__(*arguments)
+            alive.add(self)
+            most.append(len(alive))
+
+    monkeypatch.setattr(of_tokenizers, "Encoder", Noted)
     monkeypatch.setattr(curves, "_MOST_STOPS", 5)
     log = trained(kind)
     stops = choose_stops(log)
@@ -95,6 +105,7 @@ def test_growth_on_chunks(kind, tmp_path, monkeypatch):
     run, text = tmp_path / "run", json_lines(tmp_path / "run.jsonl", DOCUMENTS[:30])
     count(run, [text], pattern=log.header.config["pattern"], resources=SMALL)
     found, last = growth(log, stops, partial(uses_in_parts, parts=list_parts(Run(run)), at_once=4 << 20))
+    assert max(most) <= 2
     chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
     for stop, (events, size) in zip(found, stops, strict=True):
         tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
@@ -105,56 +116,15 @@ def test_growth_on_chunks(kind, tmp_path, monkeypatch):
     assert {i: n for i, n in enumerate(last.tolist()) if n} == dict(uses)
 
 
-def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_path, monkeypatch):
-    """Twelve were held: 4 GB for a vocabulary of 200,000."""
-    run = text_run(tmp_path / "run", " ".join(DOCUMENTS))
-    train(run, vocab_size=400, tau="0.7")
-    log = log_of(run)
-    assert any(event.op is Op.DELETE for event in log.events)
-    alive, most = WeakSet(), []
-
-    class Noted(Encoder):
-        def __init__(self, *arguments) -> None:
-            super().__init__(*arguments)
-            alive.add(self)
-            most.append(len(alive))
-
-    monkeypatch.setattr(of_tokenizers, "Encoder", Noted)
-    stops = choose_stops(log)
-    found, _ = growth(log, stops, partial(uses_in_parts, parts=list_parts(Run(run)), at_once=4 << 20))
-    assert len(found) > 5
-    assert max(most) <= 2
-
-
-class Structure(HTMLParser):
-    """Checks that tags are closed; keeps attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in ("meta", "link", "input"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag in ("line", "polyline", "circle")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 def test_the_page_is_whole_and_fetches_nothing(run, made):
     """Well formed, each id once, its facts readable as JSON though a token spells </script>, no address in it."""
     facts, page = made
-    structure = Structure()
-    structure.feed(page)
-    assert structure.open == []
-    ids = [value for name, value in structure.attributes if name == "id"]
+    markup = re.sub(r"(<(script|style)\b[^>]*>).*?(?=</\2>)", r"\1", page, flags=re.S)
+    opened, closed = (Counter(re.findall(tag, markup)) for tag in (r"<(\w+)(?:\s[^>]*)?(?<!/)>", r"</(\w+)>"))
+    assert opened == closed + Counter({name: opened[name] for name in ("meta", "link", "input")})
+    ids = re.findall(r'\sid="([^"]*)"', markup)
     assert len(ids) == len(set(ids))
-    links = {value for name, value in structure.attributes if name in ("src", "href", "xlink:href")}
+    links = set(re.findall(r'\s(?:src|href|xlink:href)="([^"]*)"', markup))
     assert links - {f"#{name}" for name in ids} == {"data:,"}
     assert not re.search(r"https?://|@import|url\(", page)
     titles = [
@@ -205,13 +175,10 @@ def test_the_table_of_sizes(run, tmp_path):
 
 def test_charts_have_scales():
     """Round ticks; nothing to draw is no picture."""
-    assert linear_ticks(100) == [0, 20, 40, 60, 80, 100]
     assert linear_ticks(0.8) == [0, 0.2, 0.4, 0.6, 0.8]
-    assert log_ticks(1, 1000) == [1, 10, 100, 1000]
     assert log_ticks(40, 300) == [50, 100, 200]
     assert [short(v) for v in (0, 0.25, 12, 3500, 2e6, 1.25e9)] == ["0", "0.25", "12", "3.5k", "2M", "1.25G"]
     assert size_chart([("a", [])]) == ""
-    assert "<circle" in size_chart([("a", [(1, 5)])])
 
 
 @needs_chromium
@@ -225,7 +192,6 @@ def test_the_page_in_a_browser(made, tmp_path):
             browser.open(address, width=width, dark=dark)
             assert browser.run("[...document.querySelectorAll('.line')].every(line => line.getTotalLength() > 50)")
             assert browser.run("document.documentElement.scrollWidth") <= width
-            assert browser.crooked_heads() == []
             script = """(() => {
                 const chart = document.getElementById("chart"), box = chart.getBoundingClientRect();
                 const at = {clientX: box.left + box.width - 20, clientY: box.top + 40};
@@ -250,7 +216,7 @@ def test_the_page_in_a_browser(made, tmp_path):
 @needs_chromium
 @pytest.mark.long
 def test_the_vocabulary_in_a_browser(made, tmp_path):
-    """Searched by text and by id, by kind, sorted by every column, listed a hundred at a time."""
+    """Searched by text and by kind, sorted, listed a hundred at a time."""
     vocabulary = made[0].vocabulary
     with Browser(tmp_path) as browser:
         browser.open(written(tmp_path / "page.html", made[1]).as_uri(), width=390)
@@ -277,8 +243,6 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
         look(" th")
         assert listed(1) == [text.replace("␠", " ") for text in vocabulary.shown if "␠th" in text.lower()]
         assert browser.run("document.querySelector('.blank').getBoundingClientRect().width") > 4
-        look("77")
-        assert "77" in listed(0)
         look("", "begins a word")
         assert browser.run("found.textContent").startswith(f"{vocabulary.kind.count('W'):,} ids")
         look("")
@@ -287,9 +251,6 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
         sort("uses")
         assert listed(6) == [f"{n:,}" for n in sorted(vocabulary.uses)[:100]]
         assert browser.run("document.querySelector('th[data-key=uses]').getAttribute('aria-sort')") == "ascending"
-        sort("token")
-        spelled = sorted(vocabulary.shown, key=lambda text: text.encode("utf-16-be"))[:100]
-        assert listed(1) == [text.replace("␠", " ") for text in spelled]
         sort("count")
         assert listed(5)[0] == f"{max(n for n in vocabulary.n if n is not None):,}"
         assert browser.run("document.images.length") == 0
@@ -305,18 +266,15 @@ def test_kinds_of_tokens(content, letter):
     """By what a token holds."""
     content = content if isinstance(content, bytes) else content.encode()
     assert kind_of(content) == letter
-    assert set("WidczmpswbxR".replace("R", "r")) == set(KINDS)
 
 
 def test_the_verdict_is_that_of_the_figures(made):
     """Every figure of the sentences at the top is one of the facts; each reason to change something is found."""
-    facts, page = made
+    facts = made[0]
     last = facts.growth[-1]
     figures, change = verdict(facts)
-    assert f"{last['vocab_size']:,} ids" in figures
-    assert f"{last['bytes_per_token']:.3f} bytes" in figures
-    assert percent(last["vocab_used_share"]) in figures
-    assert f"<p>{figures}</p>" in page
+    wanted = f"{last['vocab_size']:,} ids", f"{last['bytes_per_token']:.3f} bytes", percent(last["vocab_used_share"])
+    assert all(figure in figures for figure in wanted)
     assert change.startswith(f"To change: use more text. {last['tokens']:,} tokens")
     many = [{**stop, "tokens": stop["tokens"] * 100} for stop in facts.growth]
     facts = structs.replace(facts, growth=many, vocabulary=structs.replace(facts.vocabulary, uses=[1] * 900))
@@ -378,3 +336,20 @@ def test_superwords_are_measured_on_texts_alone(tmp_path):
     )
     facts = reported(run, tmp_path / "r.html", text=[str(text)])
     assert pruned["bytes_per_token_before"] == facts.growth[-1]["bytes_per_token"]
+
+
+@pytest.mark.long
+def test_the_playground_is_left_out_where_it_would_not_be_exact(run, tmp_path, monkeypatch):
+    """For a pattern that JavaScript cannot say, and where the page would be too large: the page says why."""
+    odd = text_run(tmp_path / "odd", natural_text(3, 10_000), pattern=r"(\w)\1|(?s:.)")
+    train(odd, resources=SMALL, vocab_size=300)
+
+    def page(of: Path, *options: str) -> str:
+        cli("report", of, "-o", tmp_path / "r.html", *options)
+        return (tmp_path / "r.html").read_text(encoding="utf-8")
+
+    assert "There is no playground here: a browser cannot split as this model does" in page(odd)
+    assert "playground here" not in page(odd, "--no-playground")
+    assert 'id="playground"' in page(run)
+    monkeypatch.setattr(page_module, "_MOST_BYTES", 50_000)
+    assert "There is no playground here: with it the page has more than 50 KB." in page(run)

@@ -16,7 +16,6 @@ import pytest
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.export import cut_log
-from streambpe.encode.grown import GrownUses, grows_by_merges
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError
 from streambpe.inspect.evaluate import ALL, evaluate
@@ -40,34 +39,22 @@ def uses_by_replaying(log: EventLog, counts: dict[str, int]) -> Counter[int]:
     return +found
 
 
-def assert_grown(log: EventLog, counts: dict[str, int], kept: list[int]) -> None:
-    """After each of these numbers of events, an id is used as often as by a model of only these events."""
-    assert grows_by_merges(log)
-    grown = GrownUses(Encoder(log))
-    for part in (list(counts.items())[::2], list(counts.items())[1::2]):
-        grown.add(pl.DataFrame(part, schema={"chunk": pl.String, "n": pl.Int64}, orient="row"))
-    for events in kept:
-        slow = uses_by_replaying(EventLog(log.header, log.events[:events]), counts)
-        *uses, unknown = grown.uses(events).tolist()
-        assert {i: n for i, n in [*enumerate(uses), (-1, unknown)] if n} == slow
-        assert grown.tokens[events] == slow.total()
-
-
-def without_deletions(log: EventLog) -> EventLog:
-    return EventLog(log.header, tuple(event for event in log.events if event.op is Op.MERGE))
-
-
 @pytest.mark.long
-def test_every_cut_of_odd_logs():
-    """Merges that come again, that make what is there, whose parts nothing makes; stop words, long chunks."""
-    for seed in seeds(3000):
-        log, rng = without_deletions(random_log(seed, supers=False)), random.Random(seed)
-        counts = {
-            "".join(rng.choices("abc. ", k=rng.choice([1, 2, 3, 6, 12, 60]))): rng.choice([0, 1, 7, 1 << 40])
-            for _ in range(12)
-        }
-        counts |= {"ab": 3, "a" * rng.randint(1, 70): 5, "ab" * rng.randint(20, 60): 2}
-        assert_grown(log, counts, list(range(len(log.events) + 1)))
+def test_every_size_of_odd_logs(tmp_path):
+    """Merges that come again, that make what is there, whose parts nothing makes; stop words, long words."""
+    model, text = tmp_path / "m.events.jsonl", tmp_path / "t.txt"
+    for seed in seeds(1000):
+        odd, rng = random_log(seed, supers=False), random.Random(seed)
+        log = EventLog(odd.header, tuple(event for event in odd.events if event.op is Op.MERGE))
+        write_event_log(model, log)
+        words = ["".join(rng.choices("abc. ", k=rng.choice([1, 2, 3, 6, 12, 60]))) for _ in range(12)]
+        text.write_text("".join([*words, "a" * rng.randint(1, 70), "ab" * rng.randint(20, 60)]))
+        counts = Counter(Encoder(log).split(text.read_text()))
+        asked = range(Model(EventLog(log.header, ())).n_vocab + 1, Model(log).n_vocab + 1)
+        for found in sizes(model, str(text), vocab_size=asked, rare=2, resources=SMALL):
+            slow = uses_by_replaying(cut_log(log, found.vocab_size), counts)
+            assert (found.tokens, found.vocab_used_share) == (slow.total(), len(slow) / found.vocab_size)
+            assert found.rare == found.vocab_size - sum(n > 1 for n in slow.values())
 
 
 @pytest.mark.every(3)
@@ -115,7 +102,8 @@ def test_a_model_at_its_own_size_is_the_whole_model(tmp_path):
     for seed in seeds(160):
         with contextlib.suppress(ModelError):  # the text encodes to a token that was deleted
             assert_whole(random_log(seed))
-        merges = without_deletions(random_log(seed, supers=False))
+        odd = random_log(seed, supers=False)
+        merges = EventLog(odd.header, tuple(event for event in odd.events if event.op is Op.MERGE))
         made, _ = without_residues(merges, {}, defaultdict(lambda: 1), Fraction(1, 2))
         assert_whole(made)
         most, size = Model(merges).n_vocab, Model(made).n_vocab
