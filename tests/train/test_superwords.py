@@ -19,7 +19,6 @@ from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
-from streambpe.sources.source import Source
 from streambpe.store.journal import Journal
 from streambpe.text.eligible import find_superword_pattern, text_test
 from streambpe.text.patterns import find_pattern
@@ -41,9 +40,13 @@ DOUBLE = r"(?s)ab(?=[!x])|ba(?=b)|[a-z]|."
 
 
 def documents_run(run: Path, documents: list[str], pattern: str) -> Path:
-    """A run that holds these documents, with their sequences."""
-    source = Source("documents", "iterator", texts=documents)
-    count(run, [source], pattern=pattern, sequences=True, resources=SMALL)
+    """A run that holds these documents, with their sequences. Each is a file of its own, which goes on from part to
+    part where blocks are small; documents of an iterator never do."""
+    texts = run.with_name(f"{run.name} texts")
+    texts.mkdir(parents=True)
+    for number, document in enumerate(documents):
+        written(texts / f"{number:05}.txt", document)
+    count(run, [str(texts)], pattern=pattern, sequences=True, resources=SMALL)
     return run
 
 

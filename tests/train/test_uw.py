@@ -123,6 +123,19 @@ def test_a_model_of_seen_bytes_encodes_the_rare_words_that_were_cut_off(tmp_path
 
 
 @pytest.mark.long
+def test_merges_whose_count_fell_to_zero_are_kept(tmp_path):
+    """(b, c) and (ab, c) are words, and stage 2 has them side by side only until an earlier merge takes a part away:
+    they keep their place with n 0, as the published trainer keeps them."""
+    pattern = r"(?s)abc(?=d!)|a(?=bc;)|ab|bc|cd|."
+    documents = ["abcd"] * 30 + ["ab"] * 9 + ["abc;"] * 6 + ["abcd!"] * 4
+    options = {"like": "hf", "vocab_size": 262, "superwords": "uw", "transition": 260, "stage2_pattern": "none"}
+    wanted = reference_events(documents, pattern, options)
+    assert [event.n for event in wanted] == [49, 34, 0, 6, 34, 6]
+    run = documents_run(tmp_path / "run", documents, pattern)
+    learn_two_ways(run, [*documents, "bc", "xbcabcd"], options, 0, wanted)
+
+
+@pytest.mark.long
 def test_the_export_to_hugging_face_is_exact(tmp_path):
     """--strict passes; the tokenizers library encodes every text as the model does, and superwords are used."""
     tokenizers = pytest.importorskip("tokenizers")
