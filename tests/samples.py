@@ -10,10 +10,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import regex
 from hypothesis import strategies as st
 
-WORD = r" ?\p{L}+| ?[^\s\p{L}]+|\s+"
 CATS = "the cat and the dog, the end of the day and the cat\n" * 40
 
 
@@ -27,11 +25,6 @@ def sample_text(seed: int, words: int = 3000) -> str:
     for word in rng.choices(lexicon, weights, k=words):
         text.append(word + rng.choice(["", "", "", ",", ".", "...", "\n"]))
     return " ".join(text)
-
-
-def chunks_of(text: str, pattern: str = WORD) -> list[bytes]:
-    """The text cut by a pattern that covers everything."""
-    return [match.encode() for match in regex.findall(pattern, text)]
 
 
 # Tiny alphabets and short words: ties, runs of equal symbols and exhausted corpora come up all the time.

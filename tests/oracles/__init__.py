@@ -8,7 +8,7 @@ Read in this order:
     batch.py       BatchBPE: stop words, cut-off, many merges per pass
     picky.py       PickyBPE's words and alphabet
     balanced.py    parity-aware BPE: groups of words that choose in turn
-    superwords.py  BoundlessBPE in two phases; SuperBPE, both kinds
+    superwords.py  BoundlessBPE in two phases and in one pass; SuperBPE, both kinds
     original.py    BoundlessBPE as first published
     splits.py      what a split is: text to chunks by find-all, or by rules
     replay.py      what a log means: text to ids by replaying its events, and back
@@ -31,6 +31,7 @@ from tests.oracles.superwords import as_model as as_model
 from tests.oracles.superwords import count_chunks as count_chunks
 from tests.oracles.superwords import text_matches as text_matches
 from tests.oracles.superwords import train_boundless as train_boundless
+from tests.oracles.superwords import train_boundless_one_pass as train_boundless_one_pass
 from tests.oracles.superwords import train_superbpe as train_superbpe
 from tests.oracles.superwords import train_uw as train_uw
 from tests.oracles.words import Deletions as Deletions

@@ -1,4 +1,4 @@
-"""Superwords: merges across chunk borders, in two phases.
+"""Superwords: merges across chunk borders, in two phases and, for comparison, in one pass.
 
 A superword joins whole chunks: " of" + " the" -> " of the". Only chunks that stand as one token
 may join, and only if they are *eligible*: their text matches a pattern (at least a letter), and
@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import regex
@@ -43,7 +44,7 @@ from streambpe.model.eventlog import (
 )
 from streambpe.model.replay import Model, Pair, steps
 from streambpe.model.vocabulary import Token, Vocabulary
-from tests.oracles.primitives import Best, Corpus, Detail, Overlaps, Ties, Training
+from tests.oracles.primitives import Best, Corpus, Detail, Overlaps, Ties, Training, count_pairs
 from tests.oracles.replay import encode_chunk
 from tests.oracles.words import TokenTest, WordTrainer, learn, train_words
 
@@ -51,6 +52,7 @@ Documents = Sequence[Sequence[bytes]]  # each document as its chunks in order
 Base = tuple[int, ...]  # a chunk or superword as its base symbols: its identity
 TextTest = Callable[[bytes], bool]
 
+SIMPLE = r"\p{L}"
 IMPROVED = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z"  # a letter that is not the first character
 
 
@@ -303,6 +305,87 @@ def split_runs(runs: Mapping[tuple[Base, ...], int], least: int, longest: int) -
             pieces[run[i : i + length]] += n
             i += length
     return pieces
+
+
+def train_boundless_one_pass(
+    documents: Documents,
+    alphabet: Alphabet,
+    vocab_size: int,
+    *,
+    superword_pattern: str | TextTest = IMPROVED,
+    freq_cutoff: int = 1,
+    ties: Ties = "ids",
+    overlaps: Overlaps = "all",
+    min_frequency: int = 1,
+    stop_words: Sequence[bytes] = (),
+    blocked: Collection[bytes] = (),
+    other_ids: int = 0,
+    **word_options: Any,
+) -> Training:
+    """The definition itself: documents in memory, one operation at a time, neighbours counted anew.
+
+    A chunk's symbol takes part from the moment its bytes are first a living token. Cost: O(text) per step. Must give
+    the events of `train_boundless`.
+    """
+    counts = {chunk: n for chunk, n in count_chunks(documents).items() if n >= freq_cutoff}
+    rule = {"ties": ties, "overlaps": overlaps, "blocked": blocked, "stop_words": stop_words, "other_ids": other_ids}
+    options: dict[str, Any] = {**word_options, **rule}
+
+    # Which chunks end as one token can only be known by learning the words to the end once.
+    ahead = WordTrainer(counts, alphabet, **options)
+    learn(ahead, vocab_size, min_frequency)
+    eligible = eligible_chunks(ahead.training, count_chunks(documents), _test(superword_pattern))
+
+    words = WordTrainer(counts, alphabet, **options)
+    texts: list[list[Base | None]] = [[eligible.get(chunk) for chunk in document] for document in documents]
+    training = Training(Vocabulary(alphabet, stop_words), words.training.corpus, other_ids=other_ids)
+    vocabulary = training.vocabulary
+    while training.size < vocab_size:
+        supers: Counter[tuple[Base, Base]] = Counter()
+        for text in texts:
+            # Only what was born has an id; everything else is a wall between its neighbours.
+            symbols = [vocabulary.id_of.get(base, -1) if base is not None else -1 for base in text]
+            for left, right in count_pairs(symbols, overlaps):
+                base = vocabulary[left].base, vocabulary[right].base
+                if vocabulary[left].content + vocabulary[right].content not in blocked:
+                    supers[base] += 1
+        best_super = min(supers, key=lambda pair: (-supers[pair], _place(vocabulary, ties, pair)), default=None)
+        n = supers[best_super] if best_super else 0
+        best_word = words.best() if words.training.size < vocab_size else None
+        if best_word is not None and best_word.n < min_frequency:
+            best_word = None
+        if best_word is not None and best_word.n >= n:
+            done = len(words.training.events)
+            words.step(*best_word)
+            replay_step(training, words.training.vocabulary, words.training.events[done:])
+        elif best_super is not None and n >= min_frequency:
+            left, right = vocabulary.id_of[best_super[0]], vocabulary.id_of[best_super[1]]
+            training.record(supermerge_event(left, right, vocabulary.learn(left, right), n))
+            texts = [_join(text, best_super) for text in texts]
+        else:
+            return training
+    training.target_reached = True
+    return training
+
+
+def _place(vocabulary: Vocabulary, ties: Ties, pair: tuple[Base, Base]) -> tuple[Any, Any]:
+    left, right = (vocabulary[vocabulary.id_of[base]] for base in pair)
+    return (left.content, right.content) if ties == "bytes" else (left.id, right.id)
+
+
+def _join(text: list[Base | None], pair: tuple[Base, Base]) -> list[Base | None]:
+    if pair not in set(pairwise(text)):
+        return text
+    result: list[Base | None] = []
+    i = 0
+    while i < len(text):
+        if (text[i], text[i + 1] if i + 1 < len(text) else None) == pair:
+            result.append(pair[0] + pair[1])
+            i += 2
+        else:
+            result.append(text[i])
+            i += 1
+    return result
 
 
 def train_uw(

@@ -13,15 +13,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from streambpe import train_from_iterator
 from streambpe.cli.main import main
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.store.run import Run
 from streambpe.train.commands import train
-from streambpe.train.counting.count import count, count_from_iterator
+from streambpe.train.counting.count import count
 from tests.oracles.tables import check
-from tests.runs import SMALL, log_of, rows, text_run
-from tests.samples import natural_text, written
+from tests.runs import SMALL, rows, text_run
+from tests.samples import written
 
 TEXT = "the cat sat on the mat and the dog sat on the log\n" * 30
 
@@ -178,17 +177,6 @@ def test_what_is_refused_changes_nothing(tmp_path: Path, text: str, monkeypatch:
 
 
 @pytest.mark.long
-def test_groups_that_were_named_before_are_known(tmp_path: Path) -> None:
-    """Sources that are counted keep their group where the command names none."""
-    for name in ("de", "en"):
-        (tmp_path / "in" / name).mkdir(parents=True)
-        (tmp_path / "in" / name / "a.txt").write_text(natural_text(len(name), 2000))
-    count(tmp_path / "run", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
-    train(tmp_path / "run", [str(tmp_path / "in")], weight={"de": "2"}, vocab_size=280, resources=SMALL)
-    assert len(log_of(tmp_path / "run").events) == 280 - 256
-
-
-@pytest.mark.long
 def test_a_refused_extension_leaves_the_one_that_was_begun(tmp_path: Path, text: str) -> None:
     """A stopped --extend A needs the event log of A, also after --extend B was refused."""
     logs = []
@@ -223,16 +211,6 @@ def test_two_first_counts_at_once_agree_on_the_pattern(tmp_path: Path, text: str
     assert json.loads(Run(run).facts()["config"])["pattern"] == "gpt2"
     assert check(run, resources=SMALL) == []
     assert rows(run, "SELECT count(DISTINCT path) FROM sources") == [(2,)]
-
-
-@pytest.mark.long
-def test_a_text_is_not_taken_letter_by_letter(tmp_path: Path) -> None:
-    """Where several texts are wanted, one is refused."""
-    with pytest.raises(UsageError, match=r"is one str\. Give a list"):
-        train_from_iterator(tmp_path / "run", "abc", vocab_size=300)
-    with pytest.raises(UsageError, match=r"is one bytes\. Give a list"):
-        count_from_iterator(tmp_path / "run", b"abc")  # type: ignore[arg-type]
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_file_that_is_no_part_is_named(tmp_path: Path) -> None:

@@ -119,29 +119,20 @@ def test_equal_bytes_however_it_is_run(run, unbroken, arguments, mode):
 # Stops
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("how", ["raise", "stop"])
-def test_stopped_after_any_pass(run, unbroken, how):
-    """A callback that raises, or the stop event, after pass 1, 2, 5, ...: going on ends with the same bytes."""
-    for stop_at in (1, 1, 2, 5, 9):
-        assert learn(run, stop_at=stop_at, how=how) is None
-        assert not (run / "model.events.jsonl").exists()
-        assert check(run, resources=SMALL) == []
-    assert learn(run) == unbroken
-    assert check(run, resources=SMALL) == []
-    assert sorted(path.name for path in run.iterdir() if path.is_file()) == [
-        "lock", "model.events.jsonl", "run.json", "state.duckdb", "status.json",
-    ]  # fmt: skip
-
-
-def test_the_stop_event_loses_nothing(run):
-    """What was learned before the stop is in the journal and in the tables, also between two checkpoints."""
+def test_the_stop_event_loses_nothing(run, unbroken):
+    """What was learned before the stop is in the journal and in the tables, also between two checkpoints; going on ends
+    with the same bytes, and no other files."""
     assert learn(run, stop_at=4, how="stop", checkpoint_seconds=1000) is None
+    assert not (run / "model.events.jsonl").exists()
     journal = Journal.read(run / "pending.events")
     assert len(journal.batches) == 4
     assert rows(run, "SELECT count(*), sum(events)::BIGINT FROM batches") == [(4, len(journal.events))]
     assert rows(run, "SELECT count(*) FROM pair_counts")[0][0] > 10
     assert check(run, resources=SMALL) == []
+    assert learn(run) == unbroken
+    assert sorted(path.name for path in run.iterdir() if path.is_file()) == [
+        "lock", "model.events.jsonl", "run.json", "state.duckdb", "status.json",
+    ]  # fmt: skip
 
 
 @pytest.mark.long
@@ -224,7 +215,6 @@ def test_a_damaged_journal_is_named(run):
     journal = run / "pending.events"
     written, whole = journal.read_bytes(), Journal.read(journal)
     lines, first = written.split(b"\n"), whole.events[0]
-    without = {key: value for key, value in whole.training["config"].items() if key != "vocab_size"}
 
     def with_right_sums(events: Any, **changed: Any) -> bytes:
         Journal.start(journal, whole.training | changed, events, whole.batches, whole.vetoes).save()
@@ -234,10 +224,7 @@ def test_a_damaged_journal_is_named(run):
         (b"\n".join([*lines[:3], b"nonsense", *lines[3:]]), "line 4 is damaged"),
         (b"", "is empty"),
         (written.replace(b'"n":', b'"n":1', 1), r"line \d+ is damaged \(its checksum"),
-        (written.replace(b'"freq_cutoff":2', b'"freq_cutoff":3', 1), r"line \d+ is damaged \(its checksum"),
         (with_right_sums([], config=5), "is not the journal of a training"),
-        (with_right_sums([], config=without), "is not the journal of a training"),
-        (with_right_sums([], config=without | {"vocab_size": None}), "is not the journal of a training"),
         (with_right_sums([msgspec.structs.replace(first, n=first.n + 1), *whole.events[1:]]), "come from other words"),
     ):
         assert damaged != written
@@ -453,10 +440,7 @@ def test_resume_with_nothing_to_resume(run, tmp_path):
     ("change", "told"),
     [
         (lambda job: job["config"].update(tempo=3), "was started with tempo, which this streambpe does not know"),
-        (lambda job: job["counting"]["options"].update(tempo=3), "was started with tempo, which this streambpe"),
         (lambda job: job["config"].update(vocab_size="300"), "cannot read .*Expected `int`, got `str`.*vocab_size"),
-        (lambda job: job.pop("config"), "cannot read"),
-        (lambda job: job["counting"].update(lines=3), "cannot read .*Expected `bool`, got `int`"),
     ],
 )
 def test_a_job_of_another_shape_is_told(tmp_path, change, told):

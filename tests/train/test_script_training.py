@@ -32,7 +32,7 @@ from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.samples import written
 from tests.script_samples import long_text
-from tests.tiers import examples
+from tests.tiers import examples, long
 
 ENCODINGS = ["bytes", "script"]
 TEXT = long_text(3, 1500)
@@ -52,13 +52,13 @@ def slow_rule(alphabet: Alphabet) -> oracles.words.TokenTest:
 
 
 @cache
-def model(encoding: str, constrained: bool = True) -> Tokenizer:
+def model(encoding: str) -> Tokenizer:
     """A small model of the sample text."""
     with TemporaryDirectory() as folder:
         source = written(Path(folder) / "text.txt", TEXT)
         result = train(
             Path(folder) / "run", [str(source)], counting={"options": {"pattern": "script"}}, resources=SMALL,
-            encoding=encoding, whole_characters=constrained, vocab_size=3000 if encoding == "script" else 1100,
+            encoding=encoding, whole_characters=True, vocab_size=3000 if encoding == "script" else 1100,
             special=("<|end|>",), stop_list=3,
         )  # fmt: skip
         assert check(Path(folder) / "run", resources=SMALL) == []
@@ -66,9 +66,7 @@ def model(encoding: str, constrained: bool = True) -> Tokenizer:
         return Tokenizer(log_of(Path(folder) / "run"))
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("pattern", ["script", "gpt4o"])
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(("encoding", "pattern"), [("script", "script"), long("bytes", "gpt4o")])
 def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
     """From a file of 25 scripts: the events, stop words aside, are the reference's on the same chunks."""
     source = written(tmp_path / "text.txt", TEXT[:30_000])
@@ -91,13 +89,12 @@ def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("constrained", [True, False])
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @examples(40)
 @given(texts=st.lists(_any_text, min_size=1, max_size=3), size=st.integers(1, 9))
-def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
-    """decode(encode(x)) == x; the array way, the stream of text, the stream of ids and the definition agree."""
-    tokenizer = model(encoding, constrained)
+def test_what_is_encoded_comes_back(encoding, texts, size):
+    """decode(encode(x)) == x; the stream of text, the stream of ids and the definition agree."""
+    tokenizer = model(encoding)
     encoder = tokenizer.encoder
     for text in texts:
         ids = tokenizer.encode_ordinary(text)
@@ -107,18 +104,11 @@ def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
         assert "".join(tokenizer.decode_stream(ids)) == text
         assert list(tokenizer.encode_stream([text[i : i + size] for i in range(0, len(text), size)])) == ids
         chunks = encoder.split(text)
-        assert encoder.encode_distinct(pl.Series(chunks, dtype=pl.String))[0].tolist() == [
-            number for chunk in chunks for number in encoder.encode_chunk(chunk)
-        ]
         assert to_model_ids(encoder.model, encode_chunks(encoder.model, [chunk.encode() for chunk in chunks])) == ids
         found, offsets = tokenizer.decode_with_offsets(ids)
         assert found == text
-        for at, prefix in zip(offsets, range(len(ids)), strict=True):
-            whole = tokenizer.decode_bytes(ids[:prefix]).decode("utf-8", "ignore").rstrip("\ufffd")
-            assert text.startswith(whole) or "\ufffd" in text
-            assert at <= len(text)
-        _, byte_offsets = tokenizer.decode_with_offsets(ids, unit="bytes")
         if encoding == "script":
+            byte_offsets = tokenizer.decode_with_offsets(ids, unit="bytes")[1]
             assert byte_offsets == [len(text[:at].encode()) for at in offsets]
 
 
@@ -239,13 +229,10 @@ def test_count_tables_follow_the_policy(tmp_path):
 
 @pytest.mark.long
 def test_exports_say_what_they_cannot_hold(tmp_path):
-    """Formats of other programs refuse SCRIPT symbols and rules; a model with dropped characters says so."""
+    """Formats of other programs refuse SCRIPT symbols and rules."""
     for encoding, refused in (("script", "kind 'script'"), ("bytes", "--pattern script")):
         log = tmp_path / f"{encoding}.events.jsonl"
         write_event_log(log, model(encoding).event_log)
         for to in ("hf", "tiktoken", "boundless"):
             with pytest.raises(ModelError, match=refused):
                 export(log, to, tmp_path / "out")
-    copy = tmp_path / "copy.events.jsonl"
-    export(tmp_path / "script.events.jsonl", "events", copy)
-    assert Tokenizer(copy).encode("naïve 東京") == model("script").encode("naïve 東京")

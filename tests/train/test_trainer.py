@@ -6,12 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from streambpe.config import LIKE, TrainConfig
-from streambpe.core.strings import ChunkList
-from streambpe.errors import ResumeMismatch, StreambpeError, UsageError
+from streambpe.config import TrainConfig
+from streambpe.errors import ResumeMismatch, UsageError
 from streambpe.model.alphabet import (
     Alphabet,
     bytes_alphabet,
@@ -23,15 +21,13 @@ from streambpe.model.alphabet import (
 )
 from streambpe.model.replay import Model
 from streambpe.resources import Resources
-from streambpe.store.parts import PartWriter
-from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests.oracles.tables import check
 from tests.peers import by_tokenizers, merges_of
-from tests.runs import SMALL, break_off, counted_run, log_of, rows, text_run
+from tests.runs import SMALL, break_off, counted_run, log_of, text_run
 from tests.samples import natural_text
 from tests.tiers import long
 
@@ -46,23 +42,6 @@ def base_alphabet(config: TrainConfig, counts: dict[bytes, int], stop_words: lis
     return bytes_alphabet(1) if config.alphabet == "bytes1" else made[config.alphabet]()
 
 
-KNOBS = {
-    "hf": ("gpt2", "all", "ids", "exact"),
-    "rustbpe": ("bytes", "all", "ids", "exact"),
-    "kensho": ("utf8", "disjoint", "bytes", "exact"),
-    "batch": ("bytes", "disjoint", "ids", "paper"),
-    "script": ("script", "all", "ids", "exact"),
-    "picky": ("chars", "all", "bytes", "exact"),
-}
-
-
-def test_a_name_sets_its_knobs():
-    """--like NAME: those of that trainer. What is learned with them: tests/conformance."""
-    facts = {like: TrainConfig.from_options(like, vocab_size=3000).as_facts() for like in LIKE}
-    knobs = ("alphabet", "overlaps", "ties", "batch")
-    assert {like: tuple(told[knob] for knob in knobs) for like, told in facts.items()} == KNOBS
-
-
 # Published trainers
 
 
@@ -71,7 +50,7 @@ def learned_pairs(run: Path, name: str) -> list[tuple[bytes, bytes]]:
     return [(model.content(event.pair[0]), model.content(event.pair[1])) for event in model.events]
 
 
-@pytest.mark.parametrize(("size", "vocab_size"), [(100_000, 1_500), long(10_000_000, 32_000)])
+@pytest.mark.parametrize(("size", "vocab_size"), [(50_000, 1_000), long(10_000_000, 32_000)])
 def test_merges_equal_hugging_face_and_rustbpe(tmp_path, size, vocab_size):
     """The whole merge list, ties included, from the same documents and pattern."""
     text = natural_text(1, size)
@@ -133,36 +112,7 @@ def test_a_size_below_the_base_is_refused(tmp_path):
     assert train(run, vocab_size=300, ties="bytes", resources=SMALL).size == 258
 
 
-# Counts near 2^62
-
-
-def test_sums_that_could_pass_2_63_are_refused(tmp_path):
-    """More bytes than 2^63 - 1 is an error that says so, before anything is learned, and leaves nothing behind."""
-    run = counted_run(tmp_path / "run", {"ab": 5})
-    part = run / "counts" / "part-99999.parquet"  # counting itself would refuse so much text
-    writer = PartWriter(part, run=Run(run).number)
-    writer.write(ChunkList.of_table(pa.table({"chunk": pa.array(["abcd"], pa.large_string()), "n": [2**62]})))
-    writer.commit([])
-    with pytest.raises(StreambpeError, match=r"2\^63"):
-        train(run, vocab_size=300, resources=SMALL)
-    assert not list(run.glob("*.events*"))
-    # without the chunk that is too frequent it learns
-    assert train(run, vocab_size=300, stop_list=1, resources=SMALL).events == 1
-
-
 # Options
-
-
-@pytest.mark.long
-def test_blocked_tokens_are_vetoed_with_their_counts(tmp_path):
-    """--block-token: the pairs that would have made it stand in table vetoed with the count they were best by."""
-    run = counted_run(tmp_path / "run", {"abc": 9, "ab": 2, "bcbc": 3})
-    result = train(run, vocab_size=300, block_token=("bc", "ab"), resources=SMALL)
-    a, b, c = (gpt2_alphabet().id_of[x] for x in (b"a", b"b", b"c"))
-    assert rows(run, "SELECT seq, left_id, right_id, n FROM vetoed ORDER BY n DESC") == [(0, b, c, 15), (0, a, b, 11)]
-    assert result.vetoed == 2
-    assert result.events == 3  # c b; b cb; bcb c: none of them spells a blocked token
-    assert check(run, resources=SMALL) == []
 
 
 @pytest.mark.long
@@ -182,10 +132,6 @@ def test_trainings_side_by_side(tmp_path):
         train(alone, resources=SMALL, **options)
         file = "model" if name == "main" else name
         assert (together / f"{file}.events.jsonl").read_bytes() == (alone / "model.events.jsonl").read_bytes()
-        schema = "" if name == "main" else f"{name}."
-        for table in ("events", "tokens", "pair_counts", "vetoed"):
-            query = f"SELECT * FROM {{}}{table} ORDER BY ALL"
-            assert rows(together, query.format(schema)) == rows(alone, query.format(""))
     assert check(together, resources=SMALL) == []
 
 
@@ -195,8 +141,7 @@ def test_another_option_and_a_smaller_size_are_refused(tmp_path):
     break_off(run, passes=1, vocab_size=258, batch="1")
     before = (run / "pending.events").read_bytes()
     changes: list[dict[str, Any]] = [
-        {"ties": "bytes"}, {"overlaps": "disjoint"}, {"alphabet": "bytes"}, {"stop_list": 1}, {"reserve": 1},
-        {"special": ("<s>",)}, {"block_token": ("x",)}, {"max_token_length": 4}, {"min_frequency": 2},
+        {"ties": "bytes"}, {"alphabet": "bytes"}, {"stop_list": 1}, {"special": ("<s>",)}, {"block_token": ("x",)},
     ]  # fmt: skip
     for done in (False, True):
         for change in changes if done else changes[:2]:
