@@ -11,7 +11,7 @@
    only if at least one link in it has a number below `busy`. `keys` is the column itself, or its tokens in two bytes
    each: a chain's bytes there are its name in a table.
 
-   Judge: tests/train/test_scan.py, plain loops over words; tests/train/test_engine.py, all of learning from disk. */
+   Judge: tests/train/test_engine.py, all of learning from disk. */
 
 typedef struct {
     const pair_table *links;

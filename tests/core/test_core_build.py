@@ -25,7 +25,6 @@ CORE_TESTS = (
     "tests/core/test_pairs.py",
     "tests/core/test_runs.py",
     "tests/encode/test_encode_core.py",
-    "tests/train/test_scan.py",
     "tests/train/test_engine.py",
     "tests/core/test_learner.py",
 )
