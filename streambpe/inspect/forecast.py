@@ -99,18 +99,15 @@ class Forecast:
         rehearsed, learner = self._rehearsed, self.learner
         more_chunks = self._parts(self.text)[1] - self._parts(1.0)[1]
         counting = rehearsed.peak(*COUNTING) + self._resources.threads * self._grown.bytes_a_chunk * more_chunks
-        learning = learner.peak("learning") + self._engine_growth()
+        learning = max(learner.peak("learning"), learner.peak("words") + self._words_memory())
         peak = min(self._resources.memory_bytes, max(counting, learning))
         return round(max(*rehearsed.peaks.values(), *learner.peaks.values(), peak))
 
-    def _engine_growth(self) -> float:
-        """How much more memory the learner takes than in the rehearsal. Its words are the most when it begins; the
-        tables of pairs, which come later, grow with the vocabulary and hardly with the text."""
+    def _words_memory(self) -> float:
+        """What the learner takes when it begins, which is when its words take most. The tables of pairs, which come
+        later, grow with the vocabulary and hardly with the text."""
         batches = self.learner.batches
-        if not batches:
-            return 0.0
-        begins, most = batches[0].memory_bytes, max(batch.memory_bytes for batch in batches)
-        return max(begins * self.places, most) - most
+        return batches[0].memory_bytes * self.places if batches else 0.0
 
     def disk_bytes(self) -> tuple[int, int]:
         """(the peak, what remains at the end)."""

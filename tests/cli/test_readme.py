@@ -113,7 +113,7 @@ def desk(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_go(desk, tmp_path, page):
     """One after another, in one folder, as they are typed."""

@@ -172,7 +172,7 @@ def test_white_space_is_the_same_in_the_exported_file(tmp_path):
     assert loaded.encode(text, add_special_tokens=False).ids == Tokenizer(log).encode_ordinary(text)
 
 
-@pytest.mark.every(7)
+@pytest.mark.every(14)
 @pytest.mark.parametrize("digits", ["single", "two", "left3", "right3"])
 @pytest.mark.parametrize("name", ["gpt2", "gpt4o", "cl100k", "boundless", "word-level", "superbpe2"])
 def test_numbers_cut_otherwise_go_there_and_come_back(tmp_path, name, digits):

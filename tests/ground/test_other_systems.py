@@ -91,6 +91,7 @@ def as_on_windows(monkeypatch, tmp_path) -> None:
         monkeypatch.delattr(os, name, raising=False)
 
 
+@pytest.mark.long
 def test_without_what_only_linux_has(as_on_windows, text, outputs, unbroken, tmp_path):
     """The same bytes; one writer at a time; and memory, processes and streams are asked for in other ways."""
     cli("train", tmp_path / "run", text, *OPTIONS)

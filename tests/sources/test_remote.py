@@ -396,6 +396,7 @@ def test_what_a_store_says_is_told_without_what_may_be_a_secret(said, told):
     assert told in f"{stores._explained('gs://bucket/a.txt', GenericError(said))}; "
 
 
+@pytest.mark.long
 def test_servers_that_are_not_there(tmp_path, server):
     """No such name, nobody listening, a certificate of nobody known."""
     with socket.socket() as taken, web_server(_certificate(tmp_path)) as secure:

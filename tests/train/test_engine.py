@@ -95,7 +95,7 @@ TINY_TABLES: dict[str, Any] = {"learner": "tables", "block_places": 60, "hot_pai
 
 @pytest.mark.parametrize(
     ("way", "many"),
-    [("memory", 400), ("few pairs", 160), ("one", 64), ("tables", 96), ("spills", 64), long("stages", 160)],
+    [("memory", 400), ("few pairs", 160), ("one", 96), ("tables", 96), ("spills", 96), long("stages", 160)],
 )
 def test_events_are_those_of_one_merge_at_a_time(way, many, monkeypatch):
     """Words full of ties, repeats and overlaps; limits, blocked tokens, a rule, deletions; in memory, from disk, in

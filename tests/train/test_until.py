@@ -73,6 +73,7 @@ def test_it_is_the_smallest_training_that_reaches_it(kind, corpus, tmp_path):
         assert (again.skipped, again.sha256) == (True, found.sha256)
 
 
+@pytest.mark.long
 def test_an_extension_stops_too(corpus, tmp_path):
     """Not below the model that it extends."""
     old = train(tmp_path / "old", str(corpus / "a.txt"), vocab_size=300, resources=SMALL)
