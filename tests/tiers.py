@@ -4,8 +4,8 @@
     make test-long   tests marked `long`, and again all tests that draw at random, with other and more cases
     make soak        hours: cases, kills and damage that nobody has tried yet (tests/soak.py)
 
-A test names how many random cases it has; `share` says how many of them a tier takes: a twenty-fourth, always the same,
-for `make test`; a sixth where STREAMBPE_LONG is set, as make test-long does; all with STREAMBPE_LONG=all. Of a test with
+A test names how many random cases it has; `share` says how many of them a tier takes: a 24th, always the same, for
+`make test`; a sixth where STREAMBPE_LONG is set, as make test-long does; all with STREAMBPE_LONG=all. Of a test with
 `every(3)` each third case is for its own tier, and the others are for the next.
 """
 

@@ -214,17 +214,21 @@ def test_learning_from_disk_is_foretold():
     batch = PassRow(events=10, seconds=1.0, executed=10, places=20_000_000, memory_bytes=3 * 10**8)
     told = Rehearsal(
         seconds=4.0, stages={"counting": 1.0, "learning": 2.0}, batches=[batch],
-        peak_disk_bytes=30, end_disk_bytes=10, word_bytes=10, peaks={"learning": 10**8},
+        peak_disk_bytes=30, end_disk_bytes=10, word_bytes=10, peaks={"words": 10**8, "learning": 2 * 10**8},
     )  # fmt: skip
     little, much = Resources(10**9, 2), Resources(8 * 10**9, 2)
     slow, fast = (Forecast(grown, told, given) for given in (little, much))
     slow.learner = structs.replace(
-        told, stages={"learning": 5.0}, peaks={"learning": 9 * 10**8}, peak_disk_bytes=100, end_disk_bytes=10
+        told,
+        stages={"learning": 5.0},
+        peaks={"words": 10**8, "learning": 9 * 10**8},
+        peak_disk_bytes=100,
+        end_disk_bytes=10,
     )
     assert (slow.in_memory, fast.in_memory) == (False, True)
     assert slow.stage_seconds()["learning"] == pytest.approx(5 * 10**0.5, abs=0.01)
     assert slow.memory_bytes() == little.memory_bytes
-    assert fast.memory_bytes() == pytest.approx(10**8 + 3 * 10**8 * (10**0.5 - 1), rel=1e-6)
+    assert fast.memory_bytes() == pytest.approx(10**8 + 3 * 10**8 * 10**0.5, rel=1e-6)
     assert slow.disk_bytes() > fast.disk_bytes()
     assert little.memory_bytes < slow.suitable_memory() == fast.suitable_memory()
     assert slow.less_memory() < little.memory_bytes
