@@ -30,7 +30,7 @@ _SAME = ("batch", "cap_divisor", "max_batch", "min_frequency", "max_token_length
 def open_engine(start: Start, journal: Journal, tuning: EngineTuning, meter: Meter) -> Engine:
     """An engine for the words of the last snapshot, or of the counts; what was learned since then is learned again."""
     training, options = start.training, _options_of_words(start, tuning)
-    events, known = journal.words[start.brought :], 0
+    events = journal.words[start.brought :]
     vetoed = [(veto.left, veto.right, veto.n) for veto in journal.vetoes]
     found = find_snapshot(training.private, journal)
     snapshot, known = (None, 0) if found is None else (found[0], found[1] - start.brought)
