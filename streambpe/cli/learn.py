@@ -157,7 +157,7 @@ def train(run: str, sources: tuple[str, ...], name: str | None, as_json: bool, *
 @as_option
 @own_option(
     "--rehearse",
-    "How much of the files to read and train on. [default: an eighth of them, 32MB at most]",
+    "How much of the files to read and train on. [default: 32MB]",
     "Most used",
     metavar="SIZE",
 )

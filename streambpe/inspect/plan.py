@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from streambpe.keywords import TrainKeywords
 
 REHEARSE_BYTES = 32 * 10**6
-_LEAST_BYTES, _REHEARSED = 64 * 10**6, 8  # of sources worth a plan, and the part of these that is read: one in so many
+_LEAST_BYTES = 10**9  # of sources: to train on less takes less than three times as long as a plan of it
+_SUPERWORDS_TAKE = 4  # times as long as words alone, at least
 _MOST_FOLLOWED = 1 << 20  # chunks of windows whose growth is followed
 _CHUNKS = {"subset": pl.Int64, "hash": pl.UInt64, "n": pl.Int64, "length": pl.Int64}
 
@@ -102,8 +103,7 @@ def plan(
 ) -> Plan:
     """Forecast a training of these sources; writes only to a temporary folder.
 
-    `rehearse`: how much to train on; None: an eighth of the sources, 32 MB at most. `tell` is told beforehand how much
-    that is.
+    `rehearse`: how much to train on; None: 32 MB. `tell` is told beforehand how much that is.
     """
     learning, asked, resources = arguments("plan", given, counting, resources)
     refuse_together({"--as": as_model, "--like": like})
@@ -123,12 +123,12 @@ def plan(
     pattern = options.split_pattern(resources.document_seconds)
     source_bytes = sum(source.bytes for source in found)
     if size is None:
-        if source_bytes < _LEAST_BYTES:
+        if source_bytes < _LEAST_BYTES // (1 if config.superwords == "none" else _SUPERWORDS_TAKE):
             raise UsageError(
-                f"The sources have {format_size(source_bytes)}, and training on so little takes hardly longer than a "
-                "plan of it. Nothing was planned. Train, or plan all the same with --rehearse 32MB."
+                f"The sources have {format_size(source_bytes)}, and training on them takes less than three times as "
+                "long as a plan. Nothing was planned. Train, or plan all the same with --rehearse 32MB."
             )
-        size = min(source_bytes // _REHEARSED, REHEARSE_BYTES)
+        size = REHEARSE_BYTES
     size = min(size, source_bytes)
     tell(f"reading {format_size(size)} of {format_size(source_bytes)}, and training on it")
     with tempfile.TemporaryDirectory(prefix="streambpe-plan-", dir=resources.temp_dir) as place:
