@@ -153,9 +153,6 @@ CREATE OR REPLACE TEMP TABLE recount (chunk VARCHAR NOT NULL, n BIGINT NOT NULL)
 -- make_group_recount: the same for each group.
 CREATE OR REPLACE TEMP TABLE recounted_group_counts (chunk VARCHAR NOT NULL, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
 
--- make_document_recount: an empty table for chunks counted in stored documents and for those in the committed parts.
-CREATE OR REPLACE TEMP TABLE recounted_documents (chunk VARCHAR, in_documents BIGINT, in_counts BIGINT);
-
 -- ---- The neighbours of superwords that were added up (train/superwords/sums.py)
 
 -- get_chunk_numbers: the numbers in superword_chunks of the symbols in incoming (symbol, chunk) -> symbol, number.

@@ -161,8 +161,8 @@ def _check_tables(
             yield from learn_again(copy, logs, sha256, resources, database, told)
     if config.sequences:
         present_meter().begin("checking documents")
-        with contextlib.closing(open_store(":memory:", **database)) as con:
-            for row in check_sequences(run, parts, con, at_once, MOST_PROBLEMS):
+        with spill_folder(run, resources.temp_dir) as folder:
+            for row in check_sequences(run, parts, folder, at_once, MOST_PROBLEMS):
                 yield "sequences", row
 
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.store.database import one_thread
-from streambpe.store.parts import GROUP_ROWS, Part, PartWriter, refuse_overflow
+from streambpe.store.parts import Part, refuse_overflow, scratch_part
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
 
 _DIGEST_ROWS = 1 << 16  # added to the digest at once
@@ -119,12 +119,4 @@ def digest_counts(con: duckdb.DuckDBPyConnection, range_bytes: int) -> CorpusDig
 
 def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_bytes: int) -> Part:
     """Write the rows of a table or view of chunks, in order, as one part that belongs to no run."""
-
-    def written(pieces: Iterator[ChunkList]) -> Part:
-        with PartWriter(target, GROUP_ROWS) as writer:
-            for rows in pieces:
-                writer.write(rows)
-            part = writer.close([])
-        return structs.replace(part, path=writer.temporary)  # neither synced nor renamed: no other command reads it
-
-    return _given_rows(con, table, range_bytes, written)
+    return _given_rows(con, table, range_bytes, partial(scratch_part, target))

@@ -175,6 +175,15 @@ def write_part(
         return writer.commit(spans, level, replaces)
 
 
+def scratch_part(target: Path, pieces: Iterable[ChunkList]) -> Part:
+    """Write a part that belongs to no run, and that no other command reads: it is neither synced nor renamed."""
+    with PartWriter(target, GROUP_ROWS) as writer:
+        for rows in pieces:
+            writer.write(rows)
+        part = writer.close([])
+    return structs.replace(part, path=writer.temporary)
+
+
 def _first_chars(rows: ChunkList, row: int) -> str:
     """A chunk's first characters: one more than the footer keeps, or the whole chunk if it is shorter."""
     start, stop = rows.offsets[row : row + 2].tolist()

@@ -21,23 +21,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-import duckdb
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.core.strings import ChunkList, as_buffers, merge
 from streambpe.errors import RunError
 from streambpe.files import whole_file
 from streambpe.later import polars as pl
 from streambpe.store.checksums import Damaged, add_checksum, refuse_damaged
-from streambpe.store.database import append
 from streambpe.store.made_of import fingerprint, has_note, parquet_note, write_noted
-from streambpe.store.merge import merge_ranges
-from streambpe.store.parts import Part, Parts
+from streambpe.store.merge import MERGE_FILES, lists_of_range, merged_lists, opened, ranges
+from streambpe.store.parts import Part, Parts, scratch_part
 from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans
-from streambpe.store.sqlfiles import run_sql
 from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths
 
 _Made = TypeVar("_Made")
@@ -245,29 +243,48 @@ def _stranger(run: Run, spans: Sequence[Span], places: Sequence[int]) -> Path | 
 
 
 def check_sequences(
-    run: Run, parts: Sequence[Part], con: duckdb.DuckDBPyConnection, range_bytes: int, most: int
+    run: Run, parts: Sequence[Part], folder: Path, range_bytes: int, most: int
 ) -> list[tuple[str, str, int | None, int | None]]:
     """Rows (part, chunk, in documents, in counts), at most so many, where a part's documents do not hold its counts.
 
-    Parts that were merged have only their sum left, so all sequences together are compared with all counts, in a
-    temporary table of `con`. Memory: `range_bytes`, and what `con` may take.
+    Parts that were merged have only their sum left, so all documents together are compared with all counts: each part's
+    are counted into a file in `folder`, and both are added up range by range. Memory: a stretch's ids, a part's chunks,
+    and `range_bytes` as in a merge.
     """
     problems: list[tuple[str, str, int | None, int | None]] = []
-    run_sql(con, "make_document_recount")
+    counted: list[Part] = []
     for name, spans in sorted(_by_part(Parts(parts).spans.in_order()).items()):
-        ids, chunks = _files_of(run.sequences, name)
         try:
-            if _stranger(run, spans, _stored_places(ids)):
-                raise Damaged("it is of another part")
-            refuse_damaged(ids)
-            refuse_damaged(chunks)
-        except unreadable():
-            wrong = f"{ids.name} or {chunks.name} is missing or damaged, or of another part"
-            problems.append((name, wrong, None, None))
-            continue
-        run_sql(con, "steps/recount_documents", documents=str(ids), chunks=str(chunks))
+            counted.append(scratch_part(folder / f"{name}.parquet", [_recount(run, name, spans)]))
+        except RunError:
+            ids, chunks = (file.name for file in _files_of(run.sequences, name))
+            problems.append((name, f"{ids} or {chunks} is missing or damaged, or of another part", None, None))
     if problems:
         return problems[:most]
-    for rows in merge_ranges(parts, range_bytes):
-        append(con, "recounted_documents", rows.rename({"n": "in_counts"}))
-    return run_sql(con, "checks/sequences", max_rows=most)
+    while len(counted) >= MERGE_FILES:
+        some, counted = counted[:MERGE_FILES], counted[MERGE_FILES:]
+        counted.append(scratch_part(some[0].path.with_suffix(".sum"), merged_lists(some, range_bytes)))
+        for part in some:
+            part.path.unlink()
+    with opened(parts) as files, opened(counted) as others:
+        for low, high in ranges([*parts, *counted], range_bytes):
+            both = ((counted, others), (parts, files))
+            lists = (lists_of_range(*some, low, high) for some in both)
+            documents, counts = (merge([rows for rows in found if rows is not None]) for found in lists)
+            if not np.array_equal(documents.laid_out(), counts.laid_out()):
+                found = documents.frame().join(counts.frame(), on="chunk", how="full", coalesce=True)
+                wrong = found.filter(pl.col("n").ne_missing(pl.col("n_right"))).sort("chunk")
+                problems += [("all", *row) for row in wrong.head(most - len(problems)).iter_rows()]
+    return problems
+
+
+def _recount(run: Run, name: str, spans: Sequence[Span]) -> ChunkList:
+    """How often each chunk of a part stands in its documents."""
+    places = _places_of(run, spans)
+    chunks = read_chunks(run.sequences, name)
+    n = np.zeros(len(chunks), np.int64)
+    for begin, rows in places:
+        ids = read_ids(run.sequences, name, begin, rows, len(chunks))
+        n += np.bincount(ids[ids >= 0], minlength=len(chunks))
+    counted = pl.DataFrame({"chunk": chunks, "n": n}).filter(pl.col("n") > 0).sort("chunk")
+    return ChunkList(*as_buffers(counted["chunk"]), counted["n"].to_numpy())

@@ -6,11 +6,15 @@ import shutil
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import polars as pl
 import pytest
 
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
+from streambpe.store import sequences
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
 from streambpe.train.counting.count import count
 from tests.samples import written
 
@@ -69,30 +73,38 @@ IDS = {
     "changed": lambda ids, at: [*ids[:at], 0, *ids[at + 1 :]],
     "deleted": lambda ids, at: ids[:at] + ids[at + 1 :],
     "added": lambda ids, at: [*ids[:at], 0, *ids[at:]],
-    "beyond": lambda ids, at: [*ids[:at], 10_000, *ids[at + 1 :]],
 }
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("damage", [*IDS, "missing", "garbage", "no chunks", "empty"])
-def test_damaged_sequences_are_found(counted, damage):
-    """An id changed, taken out, put in, out of range, and a file that is gone or not Parquet."""
+@pytest.mark.parametrize("damage", [*IDS, "beyond", "missing", "garbage", "no chunks", "empty"])
+def test_damaged_sequences_are_found(counted, damage, monkeypatch):
+    """Files as they should be with an id changed, taken out or put in, whose documents do not hold the counts; an id
+    out of range, and a file that is gone or not Parquet. More files than are open at once."""
+    monkeypatch.setattr(sequences, "MERGE_FILES", 2)
     path = sorted(p for p in (counted / "sequences").glob("part-*.parquet") if "chunks" not in p.name)[-1]
     chunks = path.with_name(path.name.replace(".parquet", ".chunks.parquet"))
     if damage in IDS:
+        run, name = Run.open(counted), path.stem
+        stretches = [span for span in list_parts(run).spans if span.part == name]
         ids = pl.read_parquet(path)["chunk_id"].to_list()
-        changed = IDS[damage](ids, next(i for i, x in enumerate(ids) if x > 0))
-        pl.DataFrame({"chunk_id": pl.Series(changed, dtype=pl.Int32)}).write_parquet(path)
+        changed = np.array(IDS[damage](ids, next(i for i, x in enumerate(ids) if x > 0)), np.int32)
+        made_of = sequences.sequence_made_of(run, stretches)
+        sequences.write_sequence(path.parent, name, sequences.read_chunks(path.parent, name), [changed], made_of)
+    elif damage == "beyond":
+        pl.DataFrame({"chunk_id": pl.Series([10_000], dtype=pl.Int32)}).write_parquet(path)
     elif damage == "garbage":
         path.write_bytes(b"nothing")
     elif damage == "empty":
         pl.read_parquet(chunks).clear().write_parquet(chunks)
     else:
         (path if damage == "missing" else chunks).unlink()
-    found = [str(problem.what) for problem in check(counted, resources=SMALL) if problem.table == "sequences"]
-    assert found
-    if damage in ("missing", "garbage", "no chunks"):
-        assert f"{path.name} or " in found[0]
+    found = [problem.what for problem in check(counted, resources=SMALL) if problem.table == "sequences"]
+    if damage in IDS:
+        assert all(part == "all" and documents != counts for part, _, documents, counts in found)
+        assert len(found) == (2 if damage == "changed" else 1)
+    else:
+        assert f"{path.name} or " in str(found[0])
 
 
 @pytest.mark.long
