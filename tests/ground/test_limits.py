@@ -6,10 +6,10 @@ import inspect
 import re
 from pathlib import Path
 
-from streambpe import config, resources
+from streambpe import config, options, resources
 from streambpe.arrays import MAX_COUNT
 from streambpe.encode import corpus
-from streambpe.model import eventlog, line_shapes
+from streambpe.model import eventlog
 from streambpe.resources import Resources
 from streambpe.runners import runner
 from streambpe.store import database, sqlfiles
@@ -34,7 +34,8 @@ NOT_IN_THE_CODE = {
     "most `--memory`": "all of RAM",
     "peak memory, as a multiple of `--memory`": "1.05",
     "default `--max-disk`": "none",
-    "a corpus, a file, the number of files, a document that can be cut (with most presets, every document)": "none",
+    "learning that a kill can lose": "about a minute",
+    "a corpus, a file, the number of files, a document with [sure cuts](counting.md#patterns) (with most presets, every document)": "none",
     "ids": "2^31 - 1",
 }
 LIMITS = {
@@ -42,16 +43,16 @@ LIMITS = {
     "least `--memory` with superwords": f"{resources.SMALLEST_SUPERWORDS_BYTES // MB} MB",
     "most `--threads`": "64, or 4 per core if that is more",
     "default `--document-seconds`": f"{resources.DOCUMENT_SECONDS} s",
-    "work that a kill can lose": f"{worker.CHECKPOINT_SECONDS:.0f} s",
+    "counting that a kill can lose": f"{worker.CHECKPOINT_SECONDS:.0f} s",
     "new attempts at a task whose worker died": f"{runner.RETRIES}",
-    "waiting for state.duckdb": f"{database._WAIT_SECONDS:.0f} s",
-    "a document that cannot be cut, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
+    "waiting while another process has `state.duckdb` open": f"{database._WAIT_SECONDS:.0f} s",
+    "a document without sure cuts, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a line of jsonl, a record of csv, a value of Parquet, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a count": f"2^{(MAX_COUNT + 1).bit_length() - 1} - 1",
     "a weight": spaced(config.LARGEST_WEIGHT),
     "characters a REGEX may require in one match": spaced(expressions.MOST_REPEATED),
     "ids before the first [base symbol](glossary.md#learning), and reserved ids": (
-        f"{spaced(line_shapes.MOST_EMPTY_IDS)} each"
+        f"{spaced(options.MOST_EMPTY_IDS)} each"
     ),
     "total length of a model file's tokens, in base symbols": f"{spaced(eventlog.MOST_SYMBOLS)} + "
     f"{eventlog.MOST_SYMBOLS_A_LINE} per line",
