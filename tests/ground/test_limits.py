@@ -35,7 +35,7 @@ NOT_IN_THE_CODE = {
     "peak memory, as a multiple of `--memory`": "1.05",
     "default `--max-disk`": "none",
     "learning that a kill can lose": "about a minute",
-    "a corpus, a file, the number of files, a document with [sure cuts](counting.md#patterns) (with most presets, every document)": "none",
+    "a corpus, a file, the number of files, a document with [sure cuts](counting.md#patterns) (most presets)": "none",
     "ids": "2^31 - 1",
 }
 LIMITS = {
