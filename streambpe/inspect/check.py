@@ -161,8 +161,9 @@ def _check_tables(
             yield from learn_again(copy, logs, sha256, resources, database, told)
     if config.sequences:
         present_meter().begin("checking documents")
+        threads = max(1, min(resources.threads, half_of_spare(resources) >> 27))
         with spill_folder(run, resources.temp_dir) as folder:
-            for row in check_sequences(run, parts, folder, at_once, MOST_PROBLEMS):
+            for row in check_sequences(run, parts, folder, range_bytes(resources, 64 << 20), threads, MOST_PROBLEMS):
                 yield "sequences", row
 
 

@@ -79,7 +79,7 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
         return corpus
     if fill and not again:
         refuse_edited(run, resources, "and filling the tables from counts/ would undo that")
-    at_once = min(max(_spare(resources) // 32, 1 << 20), 64 << 20)
+    at_once = range_bytes(resources, 64 << 20)
     if fill:  # the parts that the tables hold are not merged with others before these are there, too
         parts = Parts([*folded.held, *compact(run, folded.new, at_once)])
     with run.writing(**_for_duckdb(resources)) as con:
@@ -132,9 +132,10 @@ def half_of_spare(resources: Resources) -> int:
     return _spare(resources) // 2
 
 
-def range_bytes(resources: Resources) -> int:
-    """How much of the counts is read at once."""
-    return min(max(_spare(resources) // 32, 1 << 20), 4 << 20)
+def range_bytes(resources: Resources, most: int = 4 << 20) -> int:
+    """How much of the counts is read at once. `most`: more for a merge of many files, which reads a row group of each
+    again for every range."""
+    return min(max(_spare(resources) // 32, 1 << 20), most)
 
 
 def read_totals(run: Run, resources: Resources) -> tuple[CorpusFacts, bool, bool]:

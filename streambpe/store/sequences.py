@@ -37,6 +37,7 @@ from streambpe.store.parts import Part, Parts, scratch_part
 from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans
 from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths
+from streambpe.threads import in_order
 
 _Made = TypeVar("_Made")
 _PLACES = "streambpe-places"  # in a file's metadata: how many rows each of its stretches has
@@ -243,22 +244,24 @@ def _stranger(run: Run, spans: Sequence[Span], places: Sequence[int]) -> Path | 
 
 
 def check_sequences(
-    run: Run, parts: Sequence[Part], folder: Path, range_bytes: int, most: int
+    run: Run, parts: Sequence[Part], folder: Path, range_bytes: int, threads: int, most: int
 ) -> list[tuple[str, str, int | None, int | None]]:
     """Rows (part, chunk, in documents, in counts), at most so many, where a part's documents do not hold its counts.
 
     Parts that were merged have only their sum left, so all documents together are compared with all counts: each part's
-    are counted into a file in `folder`, and both are added up range by range. Memory: a stretch's ids, a part's chunks,
-    and `range_bytes` as in a merge.
+    are counted into a file in `folder`, and both are added up range by range. Memory: for each thread a stretch's ids
+    and a part's chunks; `range_bytes` as in a merge.
     """
     problems: list[tuple[str, str, int | None, int | None]] = []
     counted: list[Part] = []
-    for name, spans in sorted(_by_part(Parts(parts).spans.in_order()).items()):
-        try:
-            counted.append(scratch_part(folder / f"{name}.parquet", [_recount(run, name, spans)]))
-        except RunError:
+    by_part = sorted(_by_part(Parts(parts).spans.in_order()).items())
+    made = in_order(lambda one: _recount(run, *one, folder / f"{one[0]}.parquet"), by_part, threads)
+    for (name, _), part in zip(by_part, made, strict=True):
+        if part is None:
             ids, chunks = (file.name for file in _files_of(run.sequences, name))
             problems.append((name, f"{ids} or {chunks} is missing or damaged, or of another part", None, None))
+        else:
+            counted.append(part)
     if problems:
         return problems[:most]
     while len(counted) >= MERGE_FILES:
@@ -278,13 +281,16 @@ def check_sequences(
     return problems
 
 
-def _recount(run: Run, name: str, spans: Sequence[Span]) -> ChunkList:
-    """How often each chunk of a part stands in its documents."""
-    places = _places_of(run, spans)
-    chunks = read_chunks(run.sequences, name)
-    n = np.zeros(len(chunks), np.int64)
-    for begin, rows in places:
-        ids = read_ids(run.sequences, name, begin, rows, len(chunks))
-        n += np.bincount(ids[ids >= 0], minlength=len(chunks))
+def _recount(run: Run, name: str, spans: Sequence[Span], target: Path) -> Part | None:
+    """How often each chunk of a part stands in its documents; None if these are missing or damaged."""
+    try:
+        places = _places_of(run, spans)
+        chunks = read_chunks(run.sequences, name)
+        n = np.zeros(len(chunks), np.int64)
+        for begin, rows in places:
+            ids = read_ids(run.sequences, name, begin, rows, len(chunks))
+            n += np.bincount(ids[ids >= 0], minlength=len(chunks))
+    except RunError:
+        return None
     counted = pl.DataFrame({"chunk": chunks, "n": n}).filter(pl.col("n") > 0).sort("chunk")
-    return ChunkList(*as_buffers(counted["chunk"]), counted["n"].to_numpy())
+    return scratch_part(target, [ChunkList(*as_buffers(counted["chunk"]), counted["n"].to_numpy())])
