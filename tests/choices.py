@@ -186,9 +186,9 @@ def count_slowly(files: Mapping[str, Sequence[str]], options: Options) -> dict[s
         why.append("--split-scripts")
     if cap and (preset is None or preset.border is None or ("split_scripts" in options and name == "superbpe2")):
         why.append("--document-cap")
-    if "lines" in options and not any(".txt" in path for path in files):
-        why.append("--lines")
-    if "sample_files" in options:
+    if "sample_files" not in options:
+        why += [] if "lines" not in options or any(".txt" in path for path in files) else ["--lines"]
+    else:
         share, seed = 2**64 / int(options["sample_files"][2:]), options["seed"]
         files = {path: files[path] for path in files if mmh3.hash64(path.encode(), seed, signed=False)[0] < share}
         why += [] if files else ["--sample-files"]
