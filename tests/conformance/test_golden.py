@@ -35,7 +35,7 @@ SLOW = {
 }  # fmt: skip
 SLOW_FOR_ENGINE = {
     "boundless_original_swift_t09", "boundless_original_code_t11", "batchbpe_swift_s0_f1", "picky_char_udhr6_t09",
-    "boundless_twophase_swift_t09",
+    "boundless_twophase_swift_t09", "boundless_twophase_udhr6_scriptaware",
 }  # fmt: skip
 
 

@@ -125,7 +125,7 @@ OWN = [
 ]  # fmt: skip
 
 
-@pytest.mark.every(16)
+@pytest.mark.every(24)
 @pytest.mark.parametrize("expression", OWN)
 @pytest.mark.parametrize("gaps", ["keep", "drop"])
 @pytest.mark.parametrize("to", ["hf", "tiktoken"])

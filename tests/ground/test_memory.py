@@ -39,6 +39,7 @@ def run(tmp_path) -> Run:
     return run
 
 
+@pytest.mark.long
 def test_the_peak_in_the_status_knows_what_stood_between_two_reports(run):
     """Half a second is long: memory taken and given back in it was missing from peak_memory_bytes."""
     release_memory()  # what other tests left would go back while this one looks

@@ -86,6 +86,7 @@ def test_half_counts_are_used_where_they_are_asked_for(run, tmp_path):
     assert b"left_out" not in train(run, vocab_size=260, name="all", resources=SMALL).log.read_bytes()
 
 
+@pytest.mark.long
 def test_sources_added_to_a_trained_run_and_stopped(files, whole, run, tmp_path, tiny_blocks):
     """A second training is refused until the added sources are counted; the first one stays what it is."""
     first = train(run, files[:1], vocab_size=300, resources=SMALL)

@@ -206,6 +206,7 @@ def texts(tmp_path_factory) -> dict[str, str]:
     return {path.stem: str(path) for path in folder.iterdir()}
 
 
+@pytest.mark.long
 def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
     """Given texts, as the slow loop has it; they are kept, so that the training grows without them."""
     how = {"balance_text": texts, "balance_ratio": {"greek": "0.5"}, "max_token_length": 3}

@@ -48,6 +48,7 @@ def counted(tmp_path_factory) -> Path:
     return text_run(tmp_path_factory.mktemp("counted") / "run", natural_text(9, 30_000))
 
 
+@pytest.mark.long
 def test_stopped_the_tables_can_be_looked_at_and_learning_goes_on(counted, tmp_path):
     """After three passes words and pairs are there, `sql` tells the events; in the end the log is the core's."""
     run, core = shutil.copytree(counted, tmp_path / "run"), shutil.copytree(counted, tmp_path / "core")

@@ -56,6 +56,7 @@ def test_a_training_goes_on_and_grows(run, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_an_extended_model_grows_though_its_tables_are_lost(run, tmp_path):
     """Nobody knows then which events made must-haves: all but the model's own are learned again."""
     model = train(text_run(tmp_path / "model", natural_text(4, 5_000)), vocab_size=280, resources=SMALL).log

@@ -91,6 +91,7 @@ def test_an_extension_stops_too(corpus, tmp_path):
     assert bytes_per_token(corpus, log, found.size - 1) < 1.9
 
 
+@pytest.mark.long
 def test_stopped_and_resumed(corpus, tmp_path):
     """Stopped while it looks for the size, `resume` looks again."""
     stop = threading.Event()

@@ -59,6 +59,7 @@ def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return counted(tmp_path_factory.mktemp("threads"), corpus, THREADS, group=GROUPS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sequences", [long(False), True])
 def test_tasks_in_threads_with_many_parts_each(
     tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch, sequences: bool
