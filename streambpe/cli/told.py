@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 def say(sentence: str, *, on_stdout: bool = False, hang: int = 0) -> None:
     """A line for people, broken where a terminal ends. Nothing of the names in it is obeyed by a terminal."""
-    columns = columns_of(sys.stdout if on_stdout else sys.stderr)
-    click.echo(wrapped(harmless(sentence), columns, hang), err=not on_stdout)
+    out = sys.stdout if on_stdout else sys.stderr  # click.echo would write past a bar, into its line
+    print(wrapped(harmless(sentence), columns_of(out), hang), file=out, flush=True)
 
 
 def warn(message: object) -> None:

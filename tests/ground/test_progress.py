@@ -171,3 +171,15 @@ def test_commands_that_may_last_tell_how_far_they_are(desk, tmp_path):
             assert last["done"] == last["total"] > 0, command
         else:
             assert (last["done"], last["unit"]) == (done, unit), command
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals there")
+def test_a_message_beside_a_bar_has_a_line_of_its_own():
+    code = """
+from streambpe.cli.told import say
+from streambpe.progress import Meter, Reporter
+with Reporter(Meter("learning"), lambda status: None, "bar"):
+    say("a message")
+"""
+    _, shown = on_a_terminal(code)
+    assert "\ra message\r\n" in shown
