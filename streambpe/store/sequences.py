@@ -41,6 +41,7 @@ from streambpe.threads import in_order
 
 _Made = TypeVar("_Made")
 _PLACES = "streambpe-places"  # in a file's metadata: how many rows each of its stretches has
+_SORTED = 1 << 18  # chunks of a part's documents that are sorted at once
 _KEPT = 8  # parts of which reader_of_stretches keeps what was made
 
 
@@ -255,13 +256,13 @@ def check_sequences(
     problems: list[tuple[str, str, int | None, int | None]] = []
     counted: list[Part] = []
     by_part = sorted(_by_part(Parts(parts).spans.in_order()).items())
-    made = in_order(lambda one: _recount(run, *one, folder / f"{one[0]}.parquet"), by_part, threads)
-    for (name, _), part in zip(by_part, made, strict=True):
-        if part is None:
+    made = in_order(lambda one: _recount(run, *one, folder), by_part, threads)
+    for (name, _), found in zip(by_part, made, strict=True):
+        if found is None:
             ids, chunks = (file.name for file in _files_of(run.sequences, name))
             problems.append((name, f"{ids} or {chunks} is missing or damaged, or of another part", None, None))
         else:
-            counted.append(part)
+            counted += found
     if problems:
         return problems[:most]
     while len(counted) >= MERGE_FILES:
@@ -272,25 +273,31 @@ def check_sequences(
     with opened(parts) as files, opened(counted) as others:
         for low, high in ranges([*parts, *counted], range_bytes):
             both = ((counted, others), (parts, files))
-            lists = (lists_of_range(*some, low, high) for some in both)
-            documents, counts = (merge([rows for rows in found if rows is not None]) for found in lists)
+            lists = (lists_of_range(*one, low, high) for one in both)
+            documents, counts = (merge([rows for rows in each if rows is not None]) for each in lists)
             if not np.array_equal(documents.laid_out(), counts.laid_out()):
-                found = documents.frame().join(counts.frame(), on="chunk", how="full", coalesce=True)
-                wrong = found.filter(pl.col("n").ne_missing(pl.col("n_right"))).sort("chunk")
+                beside = documents.frame().join(counts.frame(), on="chunk", how="full", coalesce=True)
+                wrong = beside.filter(pl.col("n").ne_missing(pl.col("n_right"))).sort("chunk")
                 problems += [("all", *row) for row in wrong.head(most - len(problems)).iter_rows()]
     return problems
 
 
-def _recount(run: Run, name: str, spans: Sequence[Span], target: Path) -> Part | None:
-    """How often each chunk of a part stands in its documents; None if these are missing or damaged."""
+def _recount(run: Run, name: str, spans: Sequence[Span], folder: Path) -> list[Part] | None:
+    """How often each chunk of a part stands in its documents, in files of so many chunks as are sorted at once; None if
+    the documents are missing or damaged."""
     try:
         places = _places_of(run, spans)
         chunks = read_chunks(run.sequences, name)
         n = np.zeros(len(chunks), np.int64)
-        for begin, rows in places:
-            ids = read_ids(run.sequences, name, begin, rows, len(chunks))
+        for begin, many in places:
+            ids = read_ids(run.sequences, name, begin, many, len(chunks))
             n += np.bincount(ids[ids >= 0], minlength=len(chunks))
     except RunError:
         return None
-    counted = pl.DataFrame({"chunk": chunks, "n": n}).filter(pl.col("n") > 0).sort("chunk")
-    return scratch_part(target, [ChunkList(*as_buffers(counted["chunk"]), counted["n"].to_numpy())])
+    made = []
+    for start in range(0, len(chunks), _SORTED):
+        frame = pl.DataFrame({"chunk": chunks[start : start + _SORTED], "n": n[start : start + _SORTED]})
+        frame = frame.filter(pl.col("n") > 0).sort("chunk")
+        rows = ChunkList(*as_buffers(frame["chunk"]), frame["n"].to_numpy())
+        made.append(scratch_part(folder / f"{name}-{start}.parquet", [rows]))
+    return made

@@ -103,8 +103,7 @@ def quietly(command: list[object], place: Path, env: dict[str, str]) -> str:
 def test_files_of_strangers_under_the_sanitizers(sanitized):
     """Refused, or used as the slow replay uses them, and nothing is read or written out of bounds: about a minute.
     `make soak SOAK="--only fuzz"` tries as many as one likes."""
-    cases = {"logs": 100, "importers": 20, "tokenizer_files": 10, "ranks": 10, "progress": 8, "ids": 10,
-             "readers": 4, "runs": 6}  # fmt: skip
+    cases = {"logs": 100, "importers": 20, "tokenizer_files": 10, "ranks": 10, "readers": 4, "runs": 6}  # fmt: skip
     for kind, number in cases.items():
         given = ("--only=fuzz", f"--case={kind}", f"--attempts={number}", "--seed=8000000")
         quietly([sys.executable, "-m", "tests.soak", *given], *sanitized)

@@ -169,7 +169,7 @@ def test_facts_of_half_characters():
     with pytest.raises(KeyError, match="does not exist"):
         tokenizer.decode([34, 10**6])
     assert "<Latin LM 0>" in str(explain(tokenizer, "Hxq", token=False).rows)
-    assert explain(tokenizer, "a").about == '"a": id 2197'
+    assert explain(tokenizer, "a").about.startswith('"a": id ')
     assert tokenizer.decode([34, tokenizer.special_tokens["<|end|>"], 34]) == "\ufffd<|end|>\ufffd"
 
 
