@@ -26,7 +26,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # the first program that imports a module compiles it: most modules of what is installed here are never imported
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-PARALLEL := -n logical --maxprocesses 4
+# twice as many processes as the smallest machine has cores: many tests wait for programs that they start
+PARALLEL := -n 4
 # what has tests that last minutes begins first, so that no processor waits for them at the end; pytest keeps this order
 # only where no folder holds another that is named
 LONGEST := $(wildcard tests/test_*.py) tests/runners/ tests/core/
