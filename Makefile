@@ -26,8 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # the first program that imports a module compiles it: most modules of what is installed here are never imported
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-# twice as many processes as the smallest machine has cores: many tests wait for programs that they start
-PARALLEL := -n 4
+PARALLEL := -n logical --maxprocesses 4
 # what has tests that last minutes begins first, so that no processor waits for them at the end; pytest keeps this order
 # only where no folder holds another that is named
 LONGEST := $(wildcard tests/test_*.py) tests/runners/ tests/core/
@@ -76,8 +75,9 @@ demo: $(VENV)/package
 	$(BIN)/streambpe report demo-run -o demo-run/report.html
 	@echo; echo "What next: docs/tutorial.md goes from text to a tokenizer in transformers; docs/index.md lists all pages."
 
+# four processes on two cores, too: these tests wait for the programs that they start
 test: $(VENV)/installed
-	$(BIN)/python -m pytest $(PARALLEL) --dist loadfile -m 'not long'
+	$(BIN)/python -m pytest -n 4 --dist loadfile -m 'not long'
 
 test-long: $(VENV)/long
 	STREAMBPE_LONG=$${STREAMBPE_LONG:-1} $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long --durations=25 $(LONGEST) $(OTHERS)
