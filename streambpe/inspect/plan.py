@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from streambpe.keywords import TrainKeywords
 
 REHEARSE_BYTES = 32 * 10**6
-_LEAST_BYTES = 10**9  # of sources: to train on less takes less than three times as long as a plan of it
-_SUPERWORDS_TAKE = 4  # times as long as words alone, at least
+_LEAST_BYTES = 1500 * 10**6  # of sources: to train on less takes less than three times as long as a plan of it
+_SUPERWORDS_TAKE = 3  # times as long as words alone, at least
 _MOST_FOLLOWED = 1 << 20  # chunks of windows whose growth is followed
 _CHUNKS = {"subset": pl.Int64, "hash": pl.UInt64, "n": pl.Int64, "length": pl.Int64}
 
