@@ -31,17 +31,17 @@ def spaced(number: int) -> str:
 
 NOT_IN_THE_CODE = {
     "default `--memory`": "a quarter of RAM, or of a container's limit",
-    "most `--memory`": "all of RAM",
+    "maximum `--memory`": "all of RAM",
     "peak memory, as a multiple of `--memory`": "1.05",
     "default `--max-disk`": "none",
-    "learning that a kill can lose": "about a minute",
+    "learning that a kill can lose": "about a minute; with superwords, each worker's task, or the sum in progress",
     "a corpus, a file, the number of files, a document with [sure cuts](counting.md#patterns) (most presets)": "none",
     "ids": "2^31 - 1",
 }
 LIMITS = {
-    "least `--memory`": f"{resources.SMALLEST_MEMORY_BYTES // MB} MB",
-    "least `--memory` with superwords": f"{resources.SMALLEST_SUPERWORDS_BYTES // MB} MB",
-    "most `--threads`": "64, or 4 per core if that is more",
+    "minimum `--memory`": f"{resources.SMALLEST_MEMORY_BYTES // MB} MB",
+    "minimum `--memory` with superwords": f"{resources.SMALLEST_SUPERWORDS_BYTES // MB} MB",
+    "maximum `--threads`": "64, or 4 per core if that is more",
     "default `--document-seconds`": f"{resources.DOCUMENT_SECONDS} s",
     "counting that a kill can lose": f"{worker.CHECKPOINT_SECONDS:.0f} s",
     "new attempts at a task whose worker died": f"{runner.RETRIES}",
@@ -56,7 +56,7 @@ LIMITS = {
     ),
     "total length of a model file's tokens, in base symbols": f"{spaced(eventlog.MOST_SYMBOLS)} + "
     f"{eventlog.MOST_SYMBOLS_A_LINE} per line",
-    "ids of a document in Parquet": "2^31 - 1" if "1 << 31" in inspect.getsource(corpus) else "",
+    "ids of one document written to Parquet": "2^31 - 1" if "1 << 31" in inspect.getsource(corpus) else "",
     "rows of a table that `sql` prints": spaced(sqlfiles.MOST_SHOWN_ROWS),
 }
 

@@ -68,6 +68,8 @@ def gguf_file(given: Roles, encoder: Encoder, path: Path) -> Made:
         lost.append("GGUF cannot store ignore_merges: llama.cpp decides it by the pattern's name.")
     if name in ("gpt-4o", "tekken"):
         lost.append(f"pattern: llama.cpp has its own version of it ({name}), which differs on a few texts.")
+    if name in ("llama-bpe", "qwen2"):
+        lost.append("letters after 'ſ (an apostrophe and a long s): llama.cpp does not split before them.")
     roles = {role: flat.specials[text] for role, text in given.settle(flat.specials).items()}
     chat = given.chat_text()
     if "eos" not in roles:
