@@ -6,6 +6,7 @@ import random
 
 from hypothesis import strategies as st
 
+from streambpe.core.strings import as_strings
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
@@ -66,10 +67,10 @@ def preset_patterns() -> list[tuple[str, Pattern]]:
 
 def fast_documents(buffer: bytes, pattern: Pattern) -> list[list[str]]:
     """Documents of a counting buffer as chunks, by the route that counting takes; an open end is a last document."""
-    numbered = Chunker(pattern).number(buffer)
-    text = numbered.chunks.to_list()
+    *distinct, rows = Chunker(pattern).rows(buffer)
+    text = as_strings(*distinct).to_list()
     documents: list[list[str]] = [[]]
-    for i in numbered.ids.tolist():
+    for i in rows.tolist():
         if i < 0:
             documents.append([])
         else:

@@ -24,10 +24,9 @@ from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8, Block
 from streambpe.sources.stretches import Stretch
 from streambpe.text.chunker import Chunker
-from streambpe.text.marks import DOCUMENT_END
+from streambpe.text.marks import END_MARK
 from streambpe.threads import in_order
 
-_MARK = bytes([DOCUMENT_END])
 _GROUP = 1 << 20  # characters of texts that are encoded in one call
 _BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
 _MOST_BLOCK = 2 << 20
@@ -115,7 +114,7 @@ class BlockEncoder:
         """Encode a block whose counting buffer was made already."""
         with naming_documents(block):
             ids, dropped = self.stream(text, HOLD_FIRST | HOLD_LAST)
-        size = len(text) - text.count(_MARK)
+        size = len(text) - text.count(END_MARK)
         return EncodedBlock(ids, size, dropped, hashed_documents(text) if self.hashed else None)
 
 
@@ -131,6 +130,6 @@ def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> Ids:
     blocks, groups = BlockEncoder(encoder), in_groups(texts)
 
     def encode(group: Sequence[str]) -> Ids:
-        return blocks.stream(_MARK.join([*map(as_utf8, group), b""]))[0].body
+        return blocks.stream(END_MARK.join([*map(as_utf8, group), b""]))[0].body
 
     return np.concatenate(list(in_order(encode, groups, min(threads, len(groups)))))

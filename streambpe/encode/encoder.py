@@ -43,14 +43,13 @@ from streambpe.model.events import OPS
 from streambpe.model.replay import Model
 from streambpe.store.models import encoding_pattern
 from streambpe.text.chunker import Chunker, chunks_of, core_split
-from streambpe.text.marks import DOCUMENT_END
+from streambpe.text.marks import END_MARK
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import Normalize, UnencodableText, prepare, refuse_other_tables
 from streambpe.text.script_blocks import Unencodable
 
 Pair = tuple[int, int]
 Lengths = npt.NDArray[np.int64]
-_MARK = bytes([DOCUMENT_END])
 _HELD = 1 << 14  # ids of an open run that are held before it is asked which of them are certain
 
 
@@ -244,7 +243,7 @@ class Encoder:
             else:
                 made = core.block_of_rows(*chunker.rows(text), hold)
         except (SymbolRefused, TokenDead) as why:
-            split = (chunks_of(chunker.pattern, part.decode()) for part in text.split(_MARK))
+            split = (chunks_of(chunker.pattern, part.decode()) for part in text.split(END_MARK))
             raise self.refused(why, chain.from_iterable(split)) from None
         self._idle.append(core)
         return made, dropped

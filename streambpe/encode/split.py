@@ -25,10 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.errors import UsageError
-from streambpe.text.marks import DOCUMENT_END
+from streambpe.text.marks import END_MARK
 
 _PIECE = 1 << 16
-_MARK = bytes([DOCUMENT_END])
 
 
 def parse_share(text: str | float, flag: str = "--validation") -> Fraction:
@@ -72,7 +71,7 @@ class DocumentHash(msgspec.Struct):
 def hashed_documents(text: bytes) -> list[Any]:
     """The documents of a counting buffer, in which each ends with a mark: the numbers of those that lie in it whole; of
     the first and the last one, text."""
-    first, *others = text.split(_MARK)
+    first, *others = text.split(END_MARK)
     return [first, *map(_number, others[:-1]), *others[-1:]]
 
 

@@ -22,6 +22,7 @@ from streambpe.resources import BASE_BYTES, Resources, release_memory
 from streambpe.runners.attempts import remove_place
 from streambpe.runners.ray import Needs, OnRay
 from streambpe.runners.runner import Calls, Runner
+from streambpe.sources.remote.address import is_remote
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import cut, in_tasks
 from streambpe.system import tree_memory
@@ -39,7 +40,7 @@ def encode_runner(sources: Sequence[Source], encoder: Encoder, resources: Resour
     release_memory()
     tables = encoder.named_tables.bytes
     held = max(BASE_BYTES, tree_memory()) + tables + _JOINING_BYTES + resources.memory_bytes // 16  # by this process
-    files = [(source.path, source.bytes) for source in sources if not source.is_remote]
+    files = [(source.path, source.bytes) for source in sources if not is_remote(source.path)]
     return OnRay(Needs(resources, held, _LEAST_TASK_MEMORY, folder, files, 2 * tables))
 
 

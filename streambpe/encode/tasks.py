@@ -66,14 +66,14 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
     target = shared.folder / task.name
     many = 0
     attempts = own_folder(shared.folder, task.name + ".attempt", attempt.number)
-    with attempts as folder, ending_waits(lambda: attempt.stopping):
+    with attempts as folder, ending_waits(attempt.is_stopping):
         failpoint(f"encode-{attempt.number}-begun")
         if attempt.number:  # what an earlier one committed, its worker did not live to tell
             target.unlink(missing_ok=True)
         made = folder / "blocks"
         with open(made, "wb") as file:
             for block in encode.blocks(task.stretches, attempt.advance, task.inside):
-                if attempt.stopping:
+                if attempt.is_stopping():
                     return None
                 pickle.dump(block, file)
                 many += 1

@@ -32,7 +32,7 @@ from streambpe.sources.streams import look_at
 from streambpe.store.chunks import Folded, group_row, half_of_spare, range_bytes
 from streambpe.store.counted import CorpusDigest, read_rows
 from streambpe.store.database import append, open_store
-from streambpe.store.merge import merge_ranges, merged_lists
+from streambpe.store.merge import merged_lists
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.sequences import check_sequences
@@ -196,7 +196,7 @@ def _check_part(part: Part, at_once: int) -> Iterator[Row]:
     """Compare a part that no table holds yet with its own footer."""
     rows = total = 0
     last = None
-    for frame in merge_ranges([part], at_once):
+    for frame in (piece.frame() for piece in merged_lists([part], at_once)):
         rows, total = rows + frame.height, total + int(frame["n"].sum())
         if frame["chunk"].is_duplicated().any() or (last is not None and frame["chunk"][0] <= last):
             yield part.path.name, "a chunk is in it twice"

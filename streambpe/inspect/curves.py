@@ -33,7 +33,7 @@ from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
-from streambpe.store.merge import merge_ranges
+from streambpe.store.merge import merged_lists
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
 from streambpe.text.shown import harmless
@@ -125,7 +125,7 @@ def uses_in_parts(tokenizer: Tokenizer, also: Also = nothing, *, parts: Sequence
     """Of the chunks of some parts; so many bytes of them are read at once. Not for models with superwords."""
     total, meter = no_uses(tokenizer), present_meter()
     end = meter.done + sum(part.rows for part in parts)
-    for frame in merge_ranges(parts, at_once):
+    for frame in (rows.frame() for rows in merged_lists(parts, at_once)):
         total.bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
         add_chunks(total, tokenizer.encoder, frame)
         also(frame)

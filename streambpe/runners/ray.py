@@ -57,22 +57,15 @@ def refuse_missing_engine(engine: str) -> None:
         )
 
 
-class NodeLayout(msgspec.Struct, frozen=True):
-    """How tasks are laid out on the nodes."""
-
-    cpus: int  # that a task asks for
-    workers: int
-    memory_bytes: int  # for each task
-
-
-def room_on(nodes: Sequence[int], wanted: Needs) -> NodeLayout:
-    """How many tasks may run at a time. `nodes`: the CPUs of each. On no node they take more than the job may."""
+def room_on(nodes: Sequence[int], wanted: Needs) -> tuple[int, int, int]:
+    """(the CPUs that a task asks for, how many tasks may run at a time, the memory of each). `nodes`: the CPUs of each.
+    On no node they take more than the job may."""
     most = max(nodes, default=0)
     for cpus in range(1, most + 1):
         at_a_time = most // cpus
         each = (wanted.resources.memory_bytes - wanted.held_bytes) // at_a_time - RAY_WORKER_BYTES - wanted.extra_bytes
         if each >= wanted.least_bytes:
-            return NodeLayout(cpus, sum(node // cpus for node in nodes), each)
+            return cpus, sum(node // cpus for node in nodes), each
     if not most:
         raise RunError("--engine ray: no node of the cluster has a CPU for tasks. Nothing was started.")
     needs = wanted.held_bytes + RAY_WORKER_BYTES + wanted.extra_bytes + wanted.least_bytes
@@ -87,6 +80,7 @@ class RayDriver:
 
     def __init__(self, resources: Resources) -> None:
         self.address = resources.address
+        self.name = f"The Ray cluster ({self.address})" if self.address else "Ray on this machine"
         self.why_down = ""
         self._answers: dict[int, Future[Any]] = {}
         self._numbers = itertools.count()
@@ -110,11 +104,6 @@ class RayDriver:
             self.close()
             raise
         self.call("watch")
-
-    @property
-    def name(self) -> str:
-        """What it speaks with."""
-        return f"The Ray cluster ({self.address})" if self.address else "Ray on this machine"
 
     def call(self, name: str, *given: Any) -> Future[Any]:
         """Have a method of it called; the future has what that gives, or None if there will be no answer."""
@@ -209,11 +198,10 @@ class OnRay(Runner):
         self._alone = held is None  # so the driver ends with this
         try:
             nodes: dict[str, int] = self._driver.ask("nodes")
-            room = room_on(list(nodes.values()), wanted)
-            self.workers, self.memory_bytes = room.workers, room.memory_bytes
+            cpus, self.workers, self.memory_bytes = room_on(list(nodes.values()), wanted)
             self._place.folder.mkdir(parents=True)
             self._place.file.write_text(self._place.token, encoding="utf-8")
-            problems: dict[str, str] = self._driver.ask("look", self._place, versions(), room.cpus)
+            problems: dict[str, str] = self._driver.ask("look", self._place, versions(), cpus)
             for node, problem in problems.items():
                 if problem:
                     raise RunError(f"--engine ray: node {node} {problem}. Nothing was started.")

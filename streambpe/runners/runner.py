@@ -36,14 +36,9 @@ class Attempt(msgspec.Struct):
     number: int  # of those at this argument, from 0
     memory_bytes: int  # that the task may use
     shared: Any  # Calls.shared
-    is_stopping: Callable[[], bool]
+    is_stopping: Callable[[], bool]  # whether the task should commit what it has and return
     advance: Callable[[int], None]  # told that so much more is done, in a unit of the task's own
     own_process: bool = False  # it runs in the main thread of a process that does nothing else
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the task should commit what it has and return."""
-        return self.is_stopping()
 
 
 Task = Callable[[Argument, Attempt], Result]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import sys
 
 import regex
 
@@ -28,17 +29,17 @@ def find_border(held: bytes, pattern: Pattern) -> int:
     while stop:
         low = max(0, stop - size)
         text = held[low:stop].decode("utf-8", _BLANK_INVALID)
-        at = pattern.cuts.last_cut(text, pattern.keep_gaps) if pattern.cuts else _last_border(text, pattern)
+        at = pattern.cuts.last_cut(text, pattern.keep_gaps) if pattern.cuts else last_border(text, pattern)
         if at:
             return low + len(text[:at].encode())
         stop, size = low + _WINDOW_OVERLAP if low else 0, 1 << 20
     return 0
 
 
-def _last_border(text: str, pattern: Pattern) -> int:
-    """The last border of a preset, or 0."""
+def last_border(text: str, pattern: Pattern, most: int = sys.maxsize) -> int:
+    """The last border of a preset, behind so many characters at most, or 0."""
     assert pattern.border is not None
     for found in regex.finditer(pattern.border, text, regex.REVERSE):
-        if not pattern.prepared or is_stable(found[0][0]):
+        if found.start() < most and (not pattern.prepared or is_stable(found[0][0])):
             return int(found.start()) + 1
     return 0

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from streambpe.errors import SourceError
+from streambpe.plurals import some_of
 from streambpe.sources.source import Source, name_of
 from streambpe.sources.streams import BOM, SourceBytes
 
@@ -28,9 +29,8 @@ def csv_reader(lines: Iterable[str]) -> Any:
 
 def listed_names(names: Sequence[str]) -> str:
     """Column names for a message: the first of many, the beginning of long ones."""
-    some = [name if len(name) <= _NAMED else f"{name[:_NAMED]}..." for name in names[:_NAMED]]
-    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    return ", ".join(some + more) or "nothing"
+    short = [name if len(name) <= _NAMED else f"{name[:_NAMED]}..." for name in names]
+    return some_of(short, _NAMED) or "nothing"
 
 
 def read_header(stream: SourceBytes, source: Source) -> tuple[tuple[str, ...], int]:

@@ -212,9 +212,8 @@ def _text_of_jsonl(data: bytes, block: Block, how: Policy, digest: str) -> Block
         except BadLine as why:
             if not how.skips or isinstance(why, TooDeep):
                 advice = "" if isinstance(why, TooDeep) else how.advice
-                space = "" if str(why).startswith(":") else " "
                 number = data.count(b"\n", 0, start)
-                raise SourceError(f"{_at_line(block, number)}{space}{why}{advice}") from None
+                raise SourceError(f"{_at_line(block, number)}{why}{advice}") from None
             made.bad_lines += 1
             continue
         one = _text_of_values([value], block, how, "", made.documents + made.nulls)

@@ -24,15 +24,14 @@ from streambpe.sources.remote.address import checked, is_remote
 from streambpe.sources.remote.place import find
 from streambpe.sources.samples import FileSample
 from streambpe.sources.shards import share_of
-from streambpe.sources.source import Kind, Source, name_of
+from streambpe.sources.source import WITH_FIELDS, Kind, Source, name_of
 from streambpe.sources.streams import strip_compression
 from streambpe.system import NamesOnDisk, name_order
 
 _KIND_OF_SUFFIX: dict[str, Kind] = dict.fromkeys((".txt", ".text", ".md"), "txt")
 _KIND_OF_SUFFIX |= {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 Named = str | os.PathLike[str] | Source  # what a caller of Python may name
-_WITH_FIELDS = ("jsonl", "csv", "parquet")
-_READ_AS = {"txt": "plain text", "lines": "lines of text"} | {kind: kind for kind in (*_WITH_FIELDS, "counts")}
+_READ_AS = {"txt": "plain text", "lines": "lines of text"} | {kind: kind for kind in (*WITH_FIELDS, "counts")}
 _COUNT_SUFFIXES = (".csv", ".tsv", ".txt", ".vocab", ".dict", ".parquet")
 
 
@@ -48,6 +47,8 @@ def as_given(sources: Named | Iterable[Named]) -> list[str | Source]:
                 f"{type(source).__name__}. Nothing was read. Texts that are in memory go to count_from_iterator or "
                 "train_from_iterator."
             )
+        if not isinstance(source, Source) and is_remote(os.fspath(source)):
+            checked(os.fspath(source))  # refused before any name is written or shown
     return [source if isinstance(source, Source) else os.fspath(source) for source in given]
 
 
@@ -64,7 +65,7 @@ def find_sources(
     """
     if how.counts and (how.lines or how.text_column or how.kind != "auto"):
         raise UsageError("--counts: a table of counts has no lines, field or format to choose. Leave that option out.")
-    if how.lines and how.kind in _WITH_FIELDS:
+    if how.lines and how.kind in WITH_FIELDS:
         raise UsageError(f"--lines with --format {how.kind}: lines are documents in text files only. Leave one out.")
     found: dict[str, Source] = {}
     warnings: list[str] = []
@@ -72,7 +73,7 @@ def find_sources(
     for argument in arguments:
         for source in _expand(argument, how, name_on_disk, warnings):
             if source.path in found:
-                if source.kind in _WITH_FIELDS and source.column != found[source.path].column:
+                if source.kind in WITH_FIELDS and source.column != found[source.path].column:
                     raise UsageError(
                         f"{source.path} is named with two fields, {found[source.path].column!r} and "
                         f"{source.column!r}; a RUN counts one field of a file. Count the other into another RUN, and "
@@ -105,7 +106,7 @@ def refuse_idle(sources: Sequence[Source], how: SourceOptions) -> None:
     )
     told += "give the sources' --format."
     if "text_column" in given:
-        columns = {source.column for source in sources if source.kind in _WITH_FIELDS}
+        columns = {source.column for source in sources if source.kind in WITH_FIELDS}
         if not columns:
             raise UsageError(
                 f"--text-column {how.text_column} names a field of jsonl, csv or parquet, and no source is one of "
@@ -124,7 +125,7 @@ def without_idle(how: Counting, sources: Sequence[Source]) -> Counting:
     """The same without what `refuse_idle` would refuse, where other texts are read so (--balance-text)."""
     if how.lines and all(source.kind != "lines" for source in sources):
         how = replace(how, lines=False)
-    if all(source.kind not in _WITH_FIELDS or source.column != how.text_column for source in sources):
+    if all(source.kind not in WITH_FIELDS or source.column != how.text_column for source in sources):
         how = replace(how, text_column=None)
     return how
 
@@ -139,13 +140,6 @@ def from_anywhere(argument: str) -> str:
     if glob.has_magic(argument) and not os.path.exists(argument):
         here = glob.escape(here)
     return os.path.join(here, argument)
-
-
-def refuse_addresses(arguments: Iterable[object]) -> None:
-    """Refuse addresses that cannot be read or may hold a secret, before any name is written or shown."""
-    for argument in arguments:
-        if isinstance(argument, str) and is_remote(argument):
-            checked(argument)
 
 
 def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnings: list[str]) -> Iterator[Source]:
@@ -259,13 +253,13 @@ def refuse_names_that_are_no_text(sources: Iterable[Source]) -> None:
 
 
 def _is_source_name(name: str, counts: bool) -> bool:
-    suffix = Path(strip_compression(name)[0]).suffix
+    suffix = Path(strip_compression(name)).suffix
     return suffix in _COUNT_SUFFIXES if counts else suffix in _KIND_OF_SUFFIX
 
 
 def _kind_of(path: str, how: SourceOptions) -> Kind:
     if how.counts:
         return "counts"
-    by_name = _KIND_OF_SUFFIX.get(Path(strip_compression(path)[0]).suffix, "txt")
+    by_name = _KIND_OF_SUFFIX.get(Path(strip_compression(path)).suffix, "txt")
     known = by_name if how.kind == "auto" else how.kind
     return "lines" if how.lines and known == "txt" else known

@@ -26,16 +26,16 @@ def read_line(line: bytes, column: str) -> str | None:
         row = json.loads(line, parse_int=_parse_int)
     except RecursionError:
         raise TooDeep(
-            "has brackets nested too deeply (some hundreds). Everything before it is kept. Leave the line out, or "
+            " has brackets nested too deeply (some hundreds). Everything before it is kept. Leave the line out, or "
             "write the field to a file of its own."
         ) from None
     except ValueError as why:
-        raise BadLine(f"is not JSON ({why}). Everything before it is kept.") from None
+        raise BadLine(f" is not JSON ({why}). Everything before it is kept.") from None
     if not isinstance(row, dict):
-        raise BadLine("is not a JSON object. Everything before it is kept.")
+        raise BadLine(" is not a JSON object. Everything before it is kept.")
     if column not in row:
         raise BadLine(
-            f"has no field {column!r}; it has {listed_names(list(row))}. Everything before it is kept. Choose the "
+            f" has no field {column!r}; it has {listed_names(list(row))}. Everything before it is kept. Choose the "
             "field with --text-column, or FILE:FIELD."
         )
     value = row[column]

@@ -19,6 +19,7 @@ from streambpe.sources.borders import find_border
 from streambpe.sources.csv_records import read_header, refuse_column
 from streambpe.sources.decode import digest_values
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
+from streambpe.sources.remote.address import is_remote
 from streambpe.sources.source import Block, Source, name_of
 from streambpe.sources.streams import SourceBytes, compression_of, open_file
 from streambpe.text.patterns import Pattern
@@ -51,7 +52,7 @@ def _in_order(done: Iterable[tuple[int, int]], end: int | None = None) -> list[t
 @contextlib.contextmanager
 def open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
     """A Parquet file; an error that names it if it is none."""
-    stored = open_file(source) if source.is_remote else source.path
+    stored = open_file(source) if is_remote(source.path) else source.path
     try:
         file = pq.ParquetFile(stored, pre_buffer=False, buffer_size=1 << 20)
     except (OSError, pa.ArrowException) as why:
@@ -78,11 +79,11 @@ class Reader(msgspec.Struct):
     pattern: Pattern
     block_bytes: int
     most_bytes: int
-    verify: Callable[[Source, int, int, str], None] | None = None  # told the digest of skipped stretches
-    on_read: Callable[[int], None] | None = None  # told how many bytes of the files on disk were read, without what was
-    # done before, unless they are packed
+    # told how many bytes of the files on disk were read, without what was done before, unless they are packed
+    on_read: Callable[[int], None] = lambda _: None
     take_anyway: str = ""  # TAKE_ANYWAY in a command with --bad-utf8
     whole_lines: bool = False  # no block of lines ends inside one
+    verify: Callable[[Source, int, int, str], None] = lambda *_: None  # told the digest of skipped stretches
 
     def blocks(self, source: Source, done: Sequence[tuple[int, int]] = (), stop: int | None = None) -> Iterator[Block]:
         """The stretches of a source that are not `done`, in order, one after another; up to `stop` if it has one."""
@@ -110,10 +111,9 @@ class Reader(msgspec.Struct):
                     stream.seek(start)
                 told = start if by_place else told
                 for block in self._gap(stream, source, start, stop, header):
-                    if self.on_read:
-                        now = block.stop_at if by_place else stream.on_disk
-                        self.on_read(now - told)
-                        told = now
+                    now = block.stop_at if by_place else stream.on_disk
+                    self.on_read(now - told)
+                    told = now
                     yield block
 
     def _verify_bytes(self, stream: SourceBytes, source: Source, start: int, stop: int) -> None:
@@ -124,7 +124,7 @@ class Reader(msgspec.Struct):
                 f"{name_of(source)} ends at byte {stream.at}, but bytes up to {stop} of it were counted before, so "
                 "it has changed. Nothing was changed."
             )
-        if digest and self.verify:
+        if digest:
             self.verify(source, start, stop, digest)
 
     def _gap(
@@ -216,7 +216,7 @@ class Reader(msgspec.Struct):
                 if low < high:
                     values = self._rows(file, source, group, starts[group], low, high)
                     yield from self._of_values(source, values, low, high == last)
-                    if self.on_read and high == starts[group + 1]:
+                    if high == starts[group + 1]:
                         self.on_read(group_bytes(file, group))
 
     def _rows(
@@ -250,8 +250,7 @@ class Reader(msgspec.Struct):
                         f"{source.path} gave {start + len(passed)} documents, but {stop} were counted before. Nothing "
                         "was changed."
                     )
-                if self.verify:
-                    self.verify(source, start, stop, digest_values(passed))
+                self.verify(source, start, stop, digest_values(passed))
             else:
                 values = texts if stop is None else islice(texts, stop - start)
                 yield from self._of_values(source, values, start, stop is None, even_empty=not done)

@@ -23,26 +23,25 @@ from functools import lru_cache
 import mmh3
 import msgspec
 import numpy as np
-import regex
 from msgspec import structs
 
 from streambpe.arrays import Bool, UInt64, hash_rows
 from streambpe.count_config import CountConfig, parse_sample
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
+from streambpe.sources.borders import last_border
 from streambpe.sources.source import BadUtf8, Block, BlockText, Source, name_of
 from streambpe.sources.streams import BOM, SourceBytes
+from streambpe.text.marks import END_MARK
 from streambpe.text.patterns import Pattern
-from streambpe.text.prepare import is_stable
 
-_MARK = b"\xff"  # behind every document of a counting buffer
 _READ_BYTES = 1 << 20
 _one_reads = threading.Lock()
 
 
 def documents_of(text: bytes) -> list[bytes]:
     """The documents of a counting buffer."""
-    return text.split(_MARK)[:-1]
+    return text.split(END_MARK)[:-1]
 
 
 def is_chosen(hashes: UInt64, of: int) -> Bool:
@@ -109,7 +108,7 @@ def _is_a_piece(block: Block) -> bool:
 def _only(made: BlockText, documents: Sequence[bytes], wanted: Bool) -> BlockText:
     """Those of the documents of a block that are wanted."""
     which = np.flatnonzero(wanted).tolist()
-    text = b"".join(documents[number] + _MARK for number in which)
+    text = b"".join(documents[number] + END_MARK for number in which)
     before = made.chosen
     chosen = which if before is None else [before[number] for number in which]
     return structs.replace(made, text=text, documents=len(chosen), chosen=chosen)
@@ -140,19 +139,19 @@ def capped(block: Block, made: BlockText, cap: int, bad_utf8: BadUtf8, pattern: 
             room -= len(text)
             if room < 0:  # no matter how many more there are
                 break
-    marks = np.flatnonzero(np.frombuffer(made.text, np.uint8) == _MARK[0])
+    marks = np.flatnonzero(np.frombuffer(made.text, np.uint8) == END_MARK[0])
     sizes = np.diff(marks, prepend=-1, append=len(made.text)) - 1
     too_long = np.flatnonzero(sizes > room).tolist()  # if each character is a byte
     if not too_long:
         return made
-    texts, made = made.text.split(_MARK), structs.replace(made)
+    texts, made = made.text.split(END_MARK), structs.replace(made)
     for number in too_long:
         document = texts[number]
         texts[number] = _beginning(document, room, pattern)
         made.cut_bytes += len(document) - len(texts[number])
         if number < len(texts) - 1:  # else it goes on in another block, which tells of it
             made.cut_documents += room < 0 or len(document) > len(texts[number])
-    return structs.replace(made, text=_MARK.join(texts))
+    return structs.replace(made, text=END_MARK.join(texts))
 
 
 def _beginning(document: bytes, most: int, pattern: Pattern) -> bytes:
@@ -160,11 +159,7 @@ def _beginning(document: bytes, most: int, pattern: Pattern) -> bytes:
     text = document[: 4 * max(most + 2, 0)].decode("utf-8", "ignore")  # a border is seen from two characters behind it
     if len(text) <= most:
         return document
-    for found in regex.finditer(str(pattern.border), text[: max(most + 2, 0)], regex.REVERSE):
-        at = found.start()
-        if at < most and (not pattern.prepared or is_stable(text[at])):
-            return text[: at + 1].encode()
-    return b""
+    return text[: last_border(text[: max(most + 2, 0)], pattern, most)].encode()
 
 
 @lru_cache(maxsize=64)

@@ -9,9 +9,9 @@ from typing import Literal
 import msgspec
 
 from streambpe.errors import UsageError
-from streambpe.sources.remote.address import is_remote
 
 Kind = Literal["txt", "lines", "jsonl", "csv", "parquet", "counts", "iterator"]
+WITH_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields, of which one holds the text
 BadUtf8 = Literal["replace", "skip", "error"]
 
 
@@ -39,11 +39,6 @@ class Source:
     def is_stream(self) -> bool:
         """Whether it can be read only once, from the front."""
         return self.is_stdin or self.texts is not None
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether it lies on another machine."""
-        return not self.is_stream and is_remote(self.path)
 
 
 class Block(msgspec.Struct):

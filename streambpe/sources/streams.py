@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -26,16 +27,14 @@ BOM = b"\xef\xbb\xbf"
 DAMAGE = (EOFError, OSError, zlib.error, zstd.ZstdError)
 
 
-def strip_compression(name: str) -> tuple[str, str]:
-    for suffix in (".gz", ".zst"):
-        if name.endswith(suffix):
-            return name.removesuffix(suffix), suffix
-    return name, ""
+def strip_compression(name: str) -> str:
+    """A name without its .gz or .zst."""
+    return re.sub(r"\.(gz|zst)\Z", "", name)
 
 
 def compression_of(path: str) -> str:
     """.gz, .zst, or nothing."""
-    return strip_compression(path)[1]
+    return path.removeprefix(strip_compression(path))
 
 
 def open_file(source: Source) -> io.BufferedReader:

@@ -18,12 +18,14 @@ import msgspec
 
 from streambpe.core.binding import csv_records_end
 from streambpe.errors import UsageError
+from streambpe.plurals import some_of
 from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
 from streambpe.sources.borders import find_border
 from streambpe.sources.csv_records import read_header
 from streambpe.sources.not_text import SAMPLE_BYTES, TAKE_ANYWAY, refuse_if_not_text
 from streambpe.sources.read import gaps_between, group_bytes, open_parquet, row_group_starts
+from streambpe.sources.remote.address import is_remote
 from streambpe.sources.source import Source, name_of
 from streambpe.sources.streams import SourceBytes, compression_of
 from streambpe.text.patterns import Pattern
@@ -64,9 +66,7 @@ def bytes_between(kind: str, path: str, start: int, stop: int) -> int:
 
 def title_of(stretches: Sequence[Stretch]) -> str:
     """Stretches in a few words, as `a.txt from 0 and 3 more`."""
-    first = stretches[0]
-    more = f" and {len(stretches) - 1:,} more" if len(stretches) > 1 else ""
-    return f"{Path(first.source.path).name} from {first.at:,}{more}"
+    return some_of([f"{Path(one.source.path).name} from {one.at:,}" for one in stretches], 1)
 
 
 def refuse_engine(sources: Sequence[Source], resources: Resources) -> None:
@@ -87,7 +87,7 @@ def can_be_cut(source: Source, pattern: Pattern) -> bool:
     """Whether a large source is more than one stretch."""
     if compression_of(source.path) or source.is_stream:
         return False
-    if source.kind == "csv" and source.is_remote:  # finding where its records end is to read all of it once more
+    if source.kind == "csv" and is_remote(source.path):  # finding where its records end is to read all of it once more
         return False
     return source.kind in ("jsonl", "lines", "csv", "parquet") or (source.kind == "txt" and pattern.has_cuts)
 

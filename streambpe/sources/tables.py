@@ -38,7 +38,7 @@ def read_count_table(source: Source, most_rows: int = _PIECE_ROWS) -> Iterator[C
     csv with a header (BatchBPE, and ours; a last row with count 0 is the pattern), Parquet as
     export-counts writes it, tsv `word<TAB>n` (sentencepiece), or `word n` (subword-nmt).
     """
-    if strip_compression(source.path)[0].endswith(".parquet"):
+    if strip_compression(source.path).endswith(".parquet"):
         yield from _read_count_parquet(source, most_rows)
         return
     chunks: list[str] = []
@@ -51,7 +51,7 @@ def read_count_table(source: Source, most_rows: int = _PIECE_ROWS) -> Iterator[C
         chunks.append(chunk)
         counts.append(n)
         size += len(chunk)
-    is_csv = strip_compression(source.path)[0].endswith(".csv")
+    is_csv = strip_compression(source.path).endswith(".csv")
     pattern = chunks[-1] if is_csv and chunks and counts[-1] == 0 else None
     yield CountTable(_as_table(chunks, counts), pattern=pattern)
 
@@ -102,7 +102,7 @@ def _checked_columns(batch: pa.RecordBatch, source: Source, first_row: int) -> p
 
 
 def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
-    name = strip_compression(source.path)[0]
+    name = strip_compression(source.path)
     is_csv = name.endswith(".csv")
     # only a line feed ends a row of the other formats: a carriage return may be part of a chunk
     newline = "" if is_csv else "\n"

@@ -50,15 +50,13 @@ class Folded(msgspec.Struct, frozen=True):
     def of(cls, run: Run, parts: Parts) -> Folded:
         """Judged by the stretches in table sources: a fold puts all stretches of a part there."""
         there, all_of_them = parts.spans.found_in(run.tables().stretches)
-        ends = np.cumsum([len(part.spans) for part in parts], dtype=np.int64)
-        mine = [there[end - len(part.spans) : end] for part, end in zip(parts, ends.tolist(), strict=True)]
+        mine = np.split(there, np.cumsum([len(part.spans) for part in parts], dtype=np.int64))[:-1]
         held = [part for part, some in zip(parts, mine, strict=True) if some.any()]
         new = [part for part, some in zip(parts, mine, strict=True) if not some.any()]
         return cls(held, new, not all_of_them or any(some.any() and not some.all() for some in mine))
 
-    def is_behind(self, facts: dict[str, str]) -> bool:
-        """Whether the tables are not what the parts make. `facts`: table run."""
-        corpus = json.loads(facts.get("corpus", "null"))
+    def is_behind(self, corpus: CorpusFacts | None) -> bool:
+        """Whether the tables are not what the parts make. `corpus`: what table run says of them."""
         return self.differs or bool(self.new) or not corpus or corpus["chunks"] != sum(p.total for p in self.held)
 
 
@@ -73,8 +71,8 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
     note_lost(run, parts)
     told = {"unfinished": json.dumps([s.as_fact(whole_path=True) for s in unfinished(read_record(run).sources, parts)])}
     folded = Folded.of(run, parts)
-    fill = again or folded.is_behind(facts)
     corpus: CorpusFacts = json.loads(facts.get("corpus", "null"))
+    fill = again or folded.is_behind(corpus)
     if not fill and facts.get("unfinished", "[]") == told["unfinished"]:
         return corpus
     if fill and not again:

@@ -15,10 +15,11 @@ from streambpe.config import LIKE_COUNTING
 from streambpe.count_config import CountConfig, Counting, SourceOptions, reconcile
 from streambpe.errors import RunMismatch
 from streambpe.options import options_of
+from streambpe.sources.source import WITH_FIELDS
 from streambpe.store.groups import GroupRules
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.spans import WITH_FIELDS, Span
+from streambpe.store.spans import Span
 
 
 def refuse_other_counting(run: Run, counting: Counting) -> None:

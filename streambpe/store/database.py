@@ -89,13 +89,13 @@ def open_store(
             if says_disk_full(why):
                 raise disk_full(why, path) from None
             if not re.search("lock|already open|another process", str(why)):  # the last two: Windows
-                raise RunError(f"{path} cannot be opened: {_first_line(why)} {_refill(path)}") from None
+                raise RunError(f"{path} cannot be opened: {str(why).splitlines()[0]} {_refill(path)}") from None
             holder = re.search(r"PID (\d+)", str(why))
             who = f"process {holder.group(1)}" if holder else "another process"
         except duckdb.Error as why:
             if "different configuration" not in str(why):  # which another thread of this process would have
                 raise RunError(
-                    f"{path} is not a database that this version can read: {_first_line(why)} {_refill(path)}"
+                    f"{path} is not a database that this version can read: {str(why).splitlines()[0]} {_refill(path)}"
                 ) from None
             who = "this process for something else"
         _wait(path, who, time.monotonic() - began, wait_seconds)
@@ -203,20 +203,13 @@ def put_facts(con: duckdb.DuckDBPyConnection, table: Literal["run", "facts"], fa
         run_sql(con, "put_facts", fact_table=table, keys=list(facts), texts=list(facts.values()))
 
 
-def _first_line(why: Exception) -> str:
-    return str(why).splitlines()[0]
-
-
 def create_schema(con: duckdb.DuckDBPyConnection) -> None:
     """Make the tables, macros and views of a new file. One transaction."""
     con.begin()
-    for table in SCHEMA:
-        run_sql(con, f"schema/{table}")
     use_training(con, "main")
-    for macro in MACROS:
-        run_sql(con, f"macros/{macro}")
-    for view in VIEWS:
-        run_sql(con, f"views/{view}")
+    for folder, names in (("schema", SCHEMA), ("macros", MACROS), ("views", VIEWS)):
+        for name in names:
+            run_sql(con, f"{folder}/{name}")
     commit(con)
 
 

@@ -6,7 +6,7 @@ import csv
 import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -20,7 +20,6 @@ from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
-from streambpe.later import polars as pl
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, Reporter, present_meter, reported
@@ -29,7 +28,7 @@ from streambpe.results import Result
 from streambpe.store.chunks import fold, refuse_edited
 from streambpe.store.counted_as import may_skip_from_now_on
 from streambpe.store.groups import MOST_GROUPS
-from streambpe.store.merge import merge_ranges, merged_lists
+from streambpe.store.merge import merged_lists
 from streambpe.store.parts import Part, Parts, check_total, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run, program_versions
 from streambpe.store.sequences import copy_documents
@@ -83,19 +82,15 @@ def export_counts(
     parts = list_parts(folder)
     distinct = json.loads(folder.facts().get("corpus", "{}")).get("distinct", 0)
     meter.begin("exporting", 0 if left.sources else distinct, "chunks")
-
-    def frames() -> Iterator[pl.DataFrame]:
-        for frame in merge_ranges(parts, _RANGE_BYTES):
-            yield frame
-            meter.done += frame.height
-
+    pieces = merged_lists(parts, _RANGE_BYTES)
     with whole_output(target) as temporary:
         if target.suffix == ".csv":
             with open(temporary, "w", encoding="utf-8", newline="") as out:
                 writer = csv.writer(out)
                 writer.writerow(("chunk", "count"))
-                for frame in frames():
-                    writer.writerows(frame.iter_rows())
+                for rows in pieces:
+                    writer.writerows(rows.frame().iter_rows())
+                    meter.done += len(rows)
                 writer.writerow((expression, 0))
         else:
             facts = {
@@ -109,8 +104,9 @@ def export_counts(
                 [("chunk", pa.large_string()), ("count", pa.int64())], {"streambpe-counts": json.dumps(facts)}
             )
             with pq.ParquetWriter(temporary, schema, compression="zstd") as table:
-                for frame in frames():
-                    table.write_table(pa.table([frame["chunk"].to_arrow(), frame["n"].to_arrow()], schema=schema))
+                for rows in pieces:
+                    table.write_table(pa.table(rows.table().columns, schema=schema))
+                    meter.done += len(rows)
     return int(meter.done)
 
 

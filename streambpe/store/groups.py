@@ -19,7 +19,7 @@ from streambpe.errors import UsageError
 from streambpe.sources.remote.address import has_place
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
-from streambpe.store.sqlfiles import run_sql
+from streambpe.store.sqlfiles import query_arrow
 from streambpe.system import compose_name, portable_path
 
 MOST_GROUPS = 128  # a merge keeps a file open for each
@@ -69,6 +69,5 @@ class GroupRules(msgspec.Struct, frozen=True):
 def read_groups(run: Run) -> dict[str, dict[str, int | str]]:
     """Table source_groups: what was counted in each group, by name."""
     with contextlib.closing(open_store(run.state, read_only=True)) as con:
-        rows = run_sql(con, "get_source_groups")
-    keys = ("documents", "bytes", "chunks", "sha256")
-    return {name: dict(zip(keys, row, strict=True)) for name, *row in rows}
+        rows = query_arrow(con, "get_source_groups").to_pylist()
+    return {row.pop("group_name"): row for row in rows}

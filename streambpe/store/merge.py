@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 
 from streambpe.core.strings import ChunkList, merge
 from streambpe.failpoints import failpoint
-from streambpe.later import polars as pl
 from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, Parts, next_number, refuse_overflow, write_part
 from streambpe.store.run import Run
 from streambpe.threads import in_order
@@ -44,11 +43,6 @@ def lists_of_range(
 
     both = zip(parts, files, strict=True)
     return list(in_order(lambda one: _read_range(*one, low, high), both, max(1, min(threads, len(parts)))))
-
-
-def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:
-    """As `merged_lists`, each piece as a frame (chunk, n)."""
-    return (rows.frame() for rows in merged_lists(parts, range_bytes))
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -42,8 +43,8 @@ _FOOTERS, _LISTED = "footers", "parts"  # their names in a run's cache
 _LISTINGS = 20  # tries to list a folder in which files come and go
 
 
-class _PartFacts(msgspec.Struct, frozen=True):
-    """What the footer of a part says of it."""
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file in counts/, as its footer says in JSON; all its stretches are of one source group."""
 
     rows: int
     total: int  # sum of n
@@ -52,13 +53,8 @@ class _PartFacts(msgspec.Struct, frozen=True):
     groups: tuple[tuple[str, str, int], ...]  # for each row group: lowest chunk, highest chunk, bytes
     run: str  # the number of the run that it was written for
     name: str  # the file name it was written under
-
-
-class Part(_PartFacts, frozen=True):
-    """One file in counts/; all its stretches are of one source group."""
-
-    path: Path
-    spans: Spans
+    spans: Spans  # in the footer Spans.packed, as base64
+    path: Path = Path()  # not in the footer
 
     @property
     def group_name(self) -> str:
@@ -78,12 +74,6 @@ class Parts(tuple[Part, ...]):
     def by_path(self) -> SpansByPath:
         """The stretches of each source."""
         return SpansByPath(self.spans)
-
-
-class _Footer(_PartFacts, frozen=True):
-    """The footer of a part, as JSON."""
-
-    spans: bytes  # Spans.packed, in JSON as base64
 
 
 class PartWriter:
@@ -144,15 +134,13 @@ class PartWriter:
 
     def close(self, spans: Iterable[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
         """Write the footer and close the file, which is still invisible; returns the part as it will be."""
-        groups, name = tuple(self._groups), self.target.name
-        facts = self.rows, self.total, level, tuple(replaces), groups, self._run, name
-        part = Part(*facts, self.target, Spans.of(spans))
-        footer = _Footer(*facts, part.spans.packed())
-        self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(footer)})
+        facts = self.rows, self.total, level, tuple(replaces), tuple(self._groups), self._run, self.target.name
+        part = Part(*facts, Spans.of(spans))
+        self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(part, enc_hook=Spans.packed)})
         self._writer.close()
         add_checksum(self.temporary)
         failpoint("part-written")
-        return part
+        return structs.replace(part, path=self.target)
 
     def put(self) -> None:
         """Fsync a closed part and rename it into place: from then on it counts."""
@@ -195,8 +183,7 @@ def read_part(path: Path) -> Part:
     try:
         refuse_damaged(path)
         facts = (pq.read_metadata(path).metadata or {})[b"streambpe"]
-        found = msgspec.json.decode(facts, type=_Footer)
-        spans = Spans.of_packed(found.spans)
+        part = msgspec.json.decode(facts, type=Part, dec_hook=lambda _, held: Spans.of_packed(b64decode(held)))
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException, KeyError, ValueError, msgspec.MsgspecError) as why:
@@ -204,8 +191,7 @@ def read_part(path: Path) -> Part:
             f"{path} is damaged ({str(why).splitlines()[0]}). Move it away and count again: the sources "
             f"it covered are read again, everything else is kept."
         ) from None
-    described: list[Any] = [*structs.astuple(found)[:-1], path, spans]
-    return Part(*described)
+    return structs.replace(part, path=path)
 
 
 def list_parts(run: Run, *, clean: bool = False) -> Parts:

@@ -32,6 +32,7 @@ from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked, Stopped, UsageError, typed
 from streambpe.failpoints import failpoint
 from streambpe.files import UNFINISHED, folder_for_tables, put_in_place, unfinished
+from streambpe.plurals import some_of
 from streambpe.progress import Status, is_alive, this_process
 from streambpe.sources.remote.address import is_remote
 from streambpe.store.database import commit, create_schema, open_store, put_facts
@@ -162,8 +163,7 @@ class Run:
         elif self.path.is_dir() and not (self.state.exists() or identity_path(self.path).exists()):
             others = sorted(p.name for p in self.path.iterdir() if not _OURS.match(p.name))
             if others:
-                more = ", ..." if len(others) > 3 else ""
-                what = f"is not a RUN, and has other things in it ({', '.join(others[:3])}{more})"
+                what = f"is not a RUN, and has other things in it ({some_of(others)})"
         if not what:
             return
         meant = "Give a folder that is empty or does not exist"
@@ -343,7 +343,7 @@ class Run:
     def read_status(self) -> Status:
         """What status.json says, or an error that names the run."""
         try:
-            status = msgspec.json.decode(patiently(self.status_file.read_bytes), type=Status)
+            return msgspec.json.decode(patiently(self.status_file.read_bytes), type=Status)
         except (FileNotFoundError, NotADirectoryError):
             if self.path.is_file():
                 self.refuse_missing()
@@ -353,7 +353,6 @@ class Run:
             ) from None
         except ValueError as why:
             raise RunError(f"{self.status_file} is damaged ({why}); the next run replaces it.") from None
-        return status
 
 
 def _tell_holder(handle: int, entry: bytes) -> None:

@@ -18,6 +18,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,9 +62,7 @@ def sequence_made_of(run: Run, spans: Sequence[Span]) -> str:
     return fingerprint(run.number, *facts)  # as before there were lines to be left out, where none is
 
 
-def by_place(span: Span) -> tuple[str, int, int]:
-    """The order of the stretches in a part's file."""
-    return span.path, span.start_at, span.stop_at
+by_place = attrgetter("path", "start_at", "stop_at")  # of spans: the order of the stretches in a part's file
 
 
 def write_sequence(folder: Path, name: str, chunks: pl.Series, stretches: Sequence[Ids], made_of: str = "") -> Lengths:
@@ -211,7 +210,8 @@ def _places_of(run: Run, spans: Sequence[Span]) -> list[tuple[int, int]]:
     first, many = spans[0], f" (and {len(spans) - 1} more)" if len(spans) > 1 else ""
     what = f"{first.path} from {first.start_at} to {first.stop_at}{many}"
     try:
-        places = _stored_places(run.sequences / f"{first.part}.parquet")
+        facts = pq.read_metadata(run.sequences / f"{first.part}.parquet").metadata or {}
+        places: list[int] = json.loads(facts.get(_PLACES.encode(), b"[]"))
     except unreadable():
         raise RunError(
             f"{run.path} has no documents of {what}: it was counted without --sequences, added from another RUN, or "
@@ -226,12 +226,6 @@ def _places_of(run: Run, spans: Sequence[Span]) -> list[tuple[int, int]]:
         )
     begins = [0, *itertools.accumulate(places)]
     return list(zip(begins, places, strict=False))
-
-
-def _stored_places(path: Path) -> list[int]:
-    """How many rows each stretch has in a part's file."""
-    places: list[int] = json.loads((pq.read_metadata(path).metadata or {}).get(_PLACES.encode(), b"[]"))
-    return places
 
 
 def _stranger(run: Run, spans: Sequence[Span], places: Sequence[int]) -> Path | None:

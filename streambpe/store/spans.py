@@ -28,7 +28,6 @@ from streambpe.arrays import Bool, Int64
 
 Column = npt.NDArray[Any]  # numbers in as few bytes as they need
 _DIGEST = "S64"  # a sha256 in hex; what a table says after an edit may be cut off
-WITH_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields, of which one holds the text
 
 
 @dataclass(frozen=True)

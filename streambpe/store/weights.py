@@ -63,8 +63,7 @@ def refuse_ungrouped(run: object, groups: Collection[str], flag: str) -> None:
 
 def listed_groups(names: Collection[str]) -> str:
     """The names of groups, for a message."""
-    named = [name for name in names if name]
-    return ", ".join(named) if named else "none: count with --group or --group-by to have some"
+    return ", ".join(filter(None, names)) or "none: count with --group or --group-by to have some"
 
 
 def temper(sizes: Mapping[str, int], alpha: str) -> dict[str, str]:

@@ -16,7 +16,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -24,7 +23,7 @@ from streambpe.core.binding import DIGITS, PRESETS, Bytes, ChunkTable, Split, ca
 from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
 from streambpe.core.strings import ChunkList, as_strings, merge
 from streambpe.later import polars as pl
-from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
+from streambpe.text.marks import DOCUMENT_END, END_MARK, SCRIPT_RUN_END
 from streambpe.text.patterns import WITH_DIGITS, Pattern
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import TAKE_SPACE
@@ -40,20 +39,7 @@ _SAME = {"r50k": "gpt2"}  # other expressions that find the same chunks
 _NUMBERED_BYTES = 1 << 40  # limit of a table of numbered chunks, which is no larger than they make it
 _AT_ONCE = 10_000  # chunks that `regex` finds, in a list
 _MARKS = re.compile(b"[\xfd-\xff]")
-_END = bytes([DOCUMENT_END])
 _STEPS_A_SECOND = 100_000_000  # of a program: what a slow processor does
-
-
-class Numbered(msgspec.Struct, frozen=True):
-    """One buffer's chunks."""
-
-    chunks: pl.Series  # distinct, in the order of their bytes
-    ids: Ids  # the row in `chunks` of each, in order; END_OF_DOCUMENT where a document ends
-
-    @property
-    def n(self) -> Lengths:
-        """How often each distinct chunk occurs."""
-        return np.bincount(self.ids[self.ids >= 0], minlength=len(self.chunks)).astype(np.int64)
 
 
 @functools.cache
@@ -121,11 +107,6 @@ class Chunker:
         marked = mark_script_runs(text) if self.pattern.script_expression and not text.isascii() else text
         return self._cut(marked) if self.by_regex else marked
 
-    def number(self, text: bytes) -> Numbered:
-        """The distinct chunks of a buffer, and all of them in order."""
-        offsets, data, ids = self.rows(text)
-        return Numbered(as_strings(offsets, data), ids)
-
     def rows(self, text: bytes) -> tuple[Lengths, Bytes, Ids]:
         """The distinct chunks of a buffer in the order of their bytes (offsets, bytes), and the row there of each in
         order; END_OF_DOCUMENT where a document ends."""
@@ -154,9 +135,9 @@ class Chunker:
             yield
         except TimeoutError as why:
             at = why.args[0]
-            start, stop = text.rfind(_END, 0, at) + 1, text.find(_END, at)
+            start, stop = text.rfind(END_MARK, 0, at) + 1, text.find(END_MARK, at)
             document = text[start : stop if stop >= 0 else len(text)].decode()
-            with explained(self.pattern.compiled, document, text.count(_END, 0, at)):
+            with explained(self.pattern.compiled, document, text.count(END_MARK, 0, at)):
                 raise
 
     def _cut(self, text: bytes) -> bytes:
@@ -171,7 +152,7 @@ class Chunker:
                     # a lone surrogate becomes the byte of the mark
                     cut += "\udcff".join([*some, ""]).encode("utf-8", "surrogateescape")
             if mark == DOCUMENT_END:
-                cut += _END
+                cut += END_MARK
                 document += 1
             start = end + 1
         return bytes(cut)
@@ -188,9 +169,9 @@ def chunks_of(pattern: Pattern, text: str) -> list[str]:
         seconds = pattern.document_seconds if pattern.name == "regex" else None
         with explained(pattern.compiled, text):
             return list(find_chunks(pattern.compiled, text, pattern.keep_gaps, seconds))
-    numbered = Chunker(pattern).number(text.encode())
-    chunks = numbered.chunks.to_list()
-    return [chunks[row] for row in numbered.ids.tolist()]
+    offsets, data, rows = Chunker(pattern).rows(text.encode())
+    chunks = as_strings(offsets, data).to_list()
+    return [chunks[row] for row in rows.tolist()]
 
 
 class ChunkCounts:

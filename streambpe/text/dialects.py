@@ -202,8 +202,7 @@ class _DialectReader:
     def choice(self) -> Node:
         begin = self.at
         ways = [self.sequence()]
-        while self.text.startswith("|", self.at):
-            self.at += 1
+        while self.take("|"):
             ways.append(self.sequence())
         lone = regex.findall(r"\[\^\\?.\](?=[|)]|$)", self.text[begin : self.at]) if len(ways) > 1 else []
         if len(set(lone)) > 1 and self.source == "regex":  # a defect of `regex`: [^b]|[^a] finds no b
@@ -246,8 +245,7 @@ class _DialectReader:
         character = self.text[self.at]
         if character == "(":
             return self.group()
-        if character == "[":
-            self.at += 1
+        if self.take("["):
             return self.bracket()
         if character in "*+?{":
             raise Unsayable(f"{character!r} in that place")
@@ -359,8 +357,7 @@ class _DialectReader:
             if nests and self.take("&&"):
                 sides.append(self.side(members))
                 members = []
-            elif here == "[" and nests:
-                self.at += 1
+            elif nests and self.take("["):
                 members.append(self.bracket())
             else:
                 members.append(self.span(first))
@@ -383,9 +380,8 @@ class _DialectReader:
         low = self.member()
         if hyphen and not first and not self.text.startswith("]", self.at):
             raise Unsayable("'-' in the middle of a class")
-        if not self.text.startswith("-", self.at) or self.text.startswith("-]", self.at):
+        if self.text.startswith("-]", self.at) or not self.take("-"):
             return self.folded(low) if isinstance(low, tuple) else low
-        self.at += 1
         if hyphen or self.text[self.at : self.at + 1] in ("", "-", "&", "["):
             raise Unsayable("'-' at an end of a range")
         high = self.member()

@@ -7,7 +7,7 @@ An escape and a class in brackets are one token each, so what looks like syntax 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import regex
 
@@ -26,9 +26,8 @@ _TOKEN = regex.compile(
 _CALL = regex.compile(r"\(\?(?:R|\d+|&\w+|P>\w+)\)")
 
 
-def tokens(expression: str) -> Iterator[regex.Match[str]]:
-    """The tokens of an expression, each with its kind as the name of its group; together they are the expression."""
-    yield from _TOKEN.finditer(expression)
+# The tokens of an expression, each with its kind as the name of its group; together they are the expression.
+tokens: Callable[[str], Iterator[regex.Match[str]]] = _TOKEN.finditer
 
 
 def end_of_text(expression: str) -> str:

@@ -178,10 +178,8 @@ PRESETS: dict[str, Pattern] = {
             "punct",
             r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]" + _TRAILING,
         ),
-        *(
-            Pattern(name, _ULTIMATE.replace("{space}", space))
-            for name, space in (("boundless", " ?"), ("ultimate1", ""))
-        ),
+        Pattern("boundless", _ULTIMATE.replace("{space}", " ?")),
+        Pattern("ultimate1", _ULTIMATE.replace("{space}", "")),
         Pattern(
             "word-level",
             r" ?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}\u200d]*[\p{Ll}\p{Lm}\p{Lo}\p{M}\u200d]+"

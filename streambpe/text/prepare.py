@@ -38,10 +38,6 @@ _TILE = 1 << 20
 class UnencodableText(ValueError):
     """A character that the SCRIPT table does not hold, under --unencodable error."""
 
-    def __init__(self, point: int) -> None:
-        super().__init__(f"U+{point:04X} is not in the SCRIPT table (unassigned in Unicode {UNICODE}, or private use)")
-        self.point = point
-
 
 def prepare(text: bytes, normalize: Normalize, unencodable: Unencodable) -> tuple[bytes, int]:
     """A counting buffer made ready for splitting, and how many characters were dropped."""
@@ -79,7 +75,8 @@ def drop_unencodable(text: bytes, raise_first: bool = False) -> tuple[bytes, int
         outside = group_of[code] == 0
         if outside.any():
             if raise_first:
-                raise UnencodableText(int(code[outside.argmax()]))
+                first, why = int(code[outside.argmax()]), f"unassigned in Unicode {UNICODE}, or private use"
+                raise UnencodableText(f"U+{first:04X} is not in the SCRIPT table ({why})")
             dropped += int(outside.sum())
             tile = tile[np.repeat(~outside, np.diff(at, append=len(tile)))]
         parts.append(tile)

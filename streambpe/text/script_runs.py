@@ -16,14 +16,13 @@ import functools
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.text.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
+from streambpe.text.marks import DOCUMENT_END, END_MARK, RUN_END, SCRIPT_RUN_END
 from streambpe.text.script_blocks import read_table
 
 TABLE = "scripts-17.0.0"
 SPACELESS = ("Han", "Hiragana", "Katakana", "Thai", "Myanmar", "Khmer", "Lao")
 # codes of the three that do not start a run; real scripts come after them
 COMMON, UNKNOWN, INHERITED, FIRST_REAL = 0, 1, 2, 3
-_END = bytes([DOCUMENT_END])
 
 
 @functools.cache
@@ -38,7 +37,7 @@ def script_table() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
 
 def decode_code_points(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """(byte position, code point) of every character of UTF-8; the mark of a document's end is a NUL."""
-    text = data.tobytes().replace(_END, b"\0").decode()
+    text = data.tobytes().replace(END_MARK, b"\0").decode()
     return np.flatnonzero((data & 0xC0) != 0x80), np.frombuffer(text.encode("utf-32-le"), "<i4")
 
 
@@ -60,22 +59,18 @@ def mark_script_runs(text: bytes) -> bytes:
     # characters that can end or start a run: real scripts; inherited ones stretch a run
     anchors = np.flatnonzero((script >= INHERITED) | is_end)
     real = np.flatnonzero(script >= FIRST_REAL)
-    inserts: list[npt.NDArray[np.int64]] = []
-    marks: list[npt.NDArray[np.uint8]] = []
-    if len(real):
-        same_document = document[real[1:]] == document[real[:-1]]
-        changes = np.flatnonzero((script[real[1:]] != script[real[:-1]]) & same_document)
-        starters = real[1:][changes]  # the characters at which a new script begins
-        before = anchors[np.searchsorted(anchors, starters) - 1]  # last character of the run before
-        inserts.append(np.append(at, len(data))[before + 1])
-        marks.append(np.where(spaceless[script[real[:-1][changes]]], SCRIPT_RUN_END, RUN_END).astype(np.uint8))
-        # a document's last run, if spaceless, is marked too
-        lasts = np.append(np.flatnonzero(~same_document), len(real) - 1)
-        lasts = lasts[spaceless[script[real[lasts]]]]
-        ends = np.flatnonzero(is_end)
-        which = np.searchsorted(ends, real[lasts])
-        inserts.append(np.append(at[ends], len(data))[which])
-        marks.append(np.full(len(lasts), SCRIPT_RUN_END, np.uint8))
-    if not inserts:
+    if not len(real):
         return text
-    return np.insert(data, np.concatenate(inserts), np.concatenate(marks)).tobytes()
+    same_document = document[real[1:]] == document[real[:-1]]
+    changes = np.flatnonzero((script[real[1:]] != script[real[:-1]]) & same_document)
+    starters = real[1:][changes]  # the characters at which a new script begins
+    before = anchors[np.searchsorted(anchors, starters) - 1]  # last character of the run before
+    borders = np.append(at, len(data))[before + 1]
+    marks = np.where(spaceless[script[real[:-1][changes]]], SCRIPT_RUN_END, RUN_END)
+    # a document's last run, if spaceless, is marked too
+    lasts = np.append(np.flatnonzero(~same_document), len(real) - 1)
+    lasts = lasts[spaceless[script[real[lasts]]]]
+    ends = np.flatnonzero(is_end)
+    last_borders = np.append(at[ends], len(data))[np.searchsorted(ends, real[lasts])]
+    inserts = np.append(borders, last_borders), np.append(marks, np.full(len(lasts), SCRIPT_RUN_END))
+    return np.insert(data, *inserts).tobytes()

@@ -73,8 +73,4 @@ def harmless(sentence: str) -> str:
 
 def holds_part_of_a_character(content: bytes) -> bool:
     """Whether bytes are not valid UTF-8 by themselves."""
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
+    return bool(_BROKEN.search(content.decode("utf-8", "surrogateescape")))

@@ -15,7 +15,6 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +36,10 @@ def asks_tables(pattern: Pattern) -> bool:
     return bool(pattern.expression) and not pattern.by_rules
 
 
-@functools.cache  # it is read from a file, and a command asks many times
-def regex_version() -> str:
-    """The version of the installed package."""
-    return version("regex")
-
-
 def digest_of(pattern: Pattern) -> str:
     """The digest of the installed tables that a pattern asks."""
     named = named_properties(pattern)
-    return (None if named else KNOWN.get(regex_version())) or tables_digest(named)
+    return (None if named else KNOWN.get(regex.__version__)) or tables_digest(named)
 
 
 @functools.cache
@@ -80,7 +73,7 @@ def tables_fact(pattern: Pattern) -> dict[str, str]:
     """For table run: the tables that a RUN is counted with; empty if its pattern asks no tables."""
     if not asks_tables(pattern):
         return {}
-    fact = {"regex": regex_version(), "version": unicode_version(), "digest": digest_of(pattern)}
+    fact = {"regex": regex.__version__, "version": unicode_version(), "digest": digest_of(pattern)}
     return {"unicode": json.dumps(fact)}
 
 
@@ -89,7 +82,7 @@ def refuse_other_tables(run: Path, facts: Mapping[str, str], pattern: Pattern, w
     if "unicode" not in facts or not asks_tables(pattern):
         return
     fact: dict[str, str] = json.loads(facts["unicode"])
-    here = regex_version()
+    here = regex.__version__
     if fact["regex"] == here or fact["digest"] == digest_of(pattern):
         return
     raise RunMismatch(
@@ -109,5 +102,5 @@ def remark_on_tables(name: str, config: Mapping[str, Any], unicode: str | None) 
         return None
     return (
         f"{name} was learned with the character tables of Unicode {unicode}; here are those of {here} (regex "
-        f"{regex_version()}). Text with characters that differ is split otherwise than in training."
+        f"{regex.__version__}). Text with characters that differ is split otherwise than in training."
     )

@@ -18,9 +18,10 @@ from streambpe.errors import StoreHeld
 from streambpe.files import put_content
 from streambpe.option_file import format_options
 from streambpe.options import options_of
+from streambpe.sources.source import WITH_FIELDS
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.spans import WITH_FIELDS, Spans
+from streambpe.store.spans import Spans
 from streambpe.train.as_model import SPLITTING
 from streambpe.train.extension import OF_MODEL
 

@@ -22,7 +22,7 @@ from streambpe.model.eventlog import EventLog
 from streambpe.plurals import some_of
 from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
-from streambpe.sources.find import from_anywhere, refuse_addresses, without_idle
+from streambpe.sources.find import from_anywhere, without_idle
 from streambpe.sources.source import Source
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
 from streambpe.store.groups import GroupRules
@@ -122,7 +122,6 @@ def resolve(
     if not given:
         run.refuse_missing()
     resources.check_superwords(config.superwords)
-    refuse_addresses(given)
     refuse_missing_engine(resources.engine)
     how = counting_for(like, config, asked, run)
     if config.balance and resources.learner != "core":

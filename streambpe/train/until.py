@@ -28,7 +28,7 @@ from streambpe.progress import Meter
 from streambpe.resources import release_memory
 from streambpe.sources.find import find_sources, from_anywhere
 from streambpe.store.chunks import range_bytes
-from streambpe.store.merge import merge_ranges
+from streambpe.store.merge import merged_lists
 from streambpe.store.parts import Part
 from streambpe.train.balance_texts import counted_texts
 from streambpe.train.beginning import open_journal
@@ -99,8 +99,8 @@ def _grown(start: Start, events: Events, parts: Sequence[Part], at_once: int) ->
     """(tokens of the text, --vocab-size) of every size that the events reach, the smallest first."""
     log = EventLog(start.header(None, 0), events)
     grown = GrownUses(Encoder(log))
-    for frame in merge_ranges(parts, at_once):
-        grown.add(frame)
+    for rows in merged_lists(parts, at_once):
+        grown.add(rows.frame())
     beside = len(log.header.specials) + log.header.reserved
     after = np.array([len(start) + beside, *sizes_after(log.header, events)])
     new = np.flatnonzero(np.diff(after, prepend=0) > 0)  # a training ends where its last token is new

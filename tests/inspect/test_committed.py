@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streambpe.resources import Resources
-from streambpe.store.merge import merge_ranges
+from streambpe.store.merge import merged_lists
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.counting.count import count
@@ -46,7 +46,7 @@ def test_counts_and_sources_are_those_of_the_committed_parts(killed):
     """The table of the first fold and the parts behind it; views of them too."""
     parts = list_parts(Run(killed))
     n = {row["chunk"]: row["n"] for row in asked(killed, "SELECT chunk, n FROM chunk_counts")}
-    total = {chunk: m for frame in merge_ranges(parts, 1 << 20) for chunk, m in frame.iter_rows()}
+    total = {chunk: m for rows in merged_lists(parts, 1 << 20) for chunk, m in rows.frame().iter_rows()}
     assert n == total
     assert sum(n.values()) > rows(killed, "SELECT sum(n)::INT FROM chunk_counts")[0][0]
     (row,) = asked(killed, "SELECT max(share_so_far) AS all_of_them, sum(n)::INT AS n FROM chunk_frequencies")

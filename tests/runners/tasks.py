@@ -163,9 +163,9 @@ def waits(folder: str, attempt: Attempt) -> str:
     """Says that it is there, and goes on until it is told to stop."""
     (Path(folder) / str(os.getpid())).touch()
     give_up = time.monotonic() + 60
-    while not attempt.stopping and time.monotonic() < give_up:
+    while not attempt.is_stopping() and time.monotonic() < give_up:
         time.sleep(0.01)
-    return "told" if attempt.stopping else "never told"
+    return "told" if attempt.is_stopping() else "never told"
 
 
 def prints(number: int, attempt: Attempt) -> int:

@@ -82,9 +82,9 @@ def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
 )
 def test_tasks_of_a_node_fit_its_memory(nodes: list[int], memory: int, wanted: tuple[int, int]) -> None:
     asked = Needs(Resources(memory * MB, 2), 100 * MB, 50 * MB, Path("/shared"))
-    room = room_on(nodes, asked)
-    assert (room.cpus, room.workers) == wanted
-    assert max(nodes) // room.cpus * (room.memory_bytes + RAY_WORKER_BYTES) <= (memory - 100) * MB
+    *room, each = room_on(nodes, asked)
+    assert tuple(room) == wanted
+    assert max(nodes) // room[0] * (each + RAY_WORKER_BYTES) <= (memory - 100) * MB
 
 
 def test_a_cluster_without_room_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 import regex
@@ -37,7 +38,7 @@ def other_regex(monkeypatch):
     """From the call on another version of `regex` is installed, whose tables are others unless `same`."""
 
     def install(same: bool = False) -> None:
-        monkeypatch.setattr(tables, "regex_version", lambda: "2031.1.1")
+        monkeypatch.setattr(regex, "__version__", "2031.1.1")
         if not same:
             monkeypatch.setattr(tables, "unicode_version", lambda: "19.0.0")
             monkeypatch.setattr(tables, "tables_digest", lambda named=(): "f" * 16)
@@ -74,7 +75,7 @@ def test_what_is_known_of_the_tables_is_what_they_say(monkeypatch):
     """Of the installed version as the code has it, and of one that the code does not know."""
     if regex.__version__ in tables.KNOWN:
         assert tables.KNOWN[regex.__version__] == tables.tables_digest()
-    assert tables.regex_version() == regex.__version__
+    assert version("regex") == regex.__version__
     monkeypatch.setattr(characters, "WRITTEN_WITH", "2001.1.1")
     assert unicode_version.__wrapped__() == unicode_version()
 

@@ -22,7 +22,7 @@ from streambpe.model.replay import merge
 from streambpe.resources import Resources
 from streambpe.store.groups import read_groups
 from streambpe.store.job import read_jobs
-from streambpe.store.merge import merge_ranges
+from streambpe.store.merge import merged_lists
 from streambpe.store.parts import list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.train.balancing import BY_BYTES, refuse_groups
@@ -186,8 +186,8 @@ def words_of(run: Path) -> dict[str, list[tuple[bytes, int]]]:
     return {
         name: [
             (bytes(place[byte] for byte in chunk.encode()), n)
-            for frame in merge_ranges(parts, 1 << 20)
-            for chunk, n in frame.iter_rows()
+            for rows in merged_lists(parts, 1 << 20)
+            for chunk, n in rows.frame().iter_rows()
         ]
         for name, parts in parts_by_group(list_parts(Run(run))).items()
     }

@@ -7,10 +7,8 @@ A branch may move, so a file is opened at the commit that the branch names then,
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-from collections.abc import Iterator
 from urllib.parse import unquote
 
 from huggingface_hub import HfApi, HfUri, RepoFile, get_token, hf_hub_url, parse_hf_uri
@@ -24,7 +22,7 @@ from huggingface_hub.errors import (
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote import stores
 from streambpe.sources.remote.address import credentials_for
-from streambpe.sources.remote.place import Found, changed, missing, stamp_of, unreachable
+from streambpe.sources.remote.place import Found, changed, explaining, missing, stamp_of, unreachable
 
 
 def file_at(address: str) -> Found | None:
@@ -80,15 +78,6 @@ def _found(name: str, file: RepoFile) -> Found:
     return Found(name, file.size, stamp_of(file.lfs.sha256 if file.lfs else file.blob_id))
 
 
-@contextlib.contextmanager
-def _explaining(address: str) -> Iterator[None]:
-    """Errors of the library as ours; its own texts name addresses, tokens' names and more."""
-    try:
-        yield
-    except Exception as why:
-        raise _explained(address, why) from None
-
-
 def _explained(address: str, why: Exception) -> SourceError | UsageError:
     status = getattr(getattr(why, "response", None), "status_code", None)
     if isinstance(why, GatedRepoError) or status in (401, 403):
@@ -102,6 +91,9 @@ def _explained(address: str, why: Exception) -> SourceError | UsageError:
         return UsageError(f"{address}: write hf://datasets/OWNER/NAME/PATH, or models/ or spaces/. Nothing was read.")
     told = f"the Hub answers {status}" if status else f"the Hub cannot be reached ({type(why).__name__})"
     return unreachable(address, told)
+
+
+_explaining = functools.partial(explaining, _explained, Exception)
 
 
 @functools.lru_cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import importlib
 import io
@@ -18,6 +19,7 @@ from streambpe.sources.remote.address import scheme_of
 from streambpe.threads import wait
 
 Answer = TypeVar("Answer")
+Errors = type[Exception] | tuple[type[Exception], ...]
 BUFFER_BYTES = 8 << 20  # asked for at once: an answer takes its time, however small it is
 TRIES = 5
 WAIT = 0.5  # seconds until an answer that did not come is asked for again; twice as many each time
@@ -97,6 +99,15 @@ def asked_again(address: str, ask: Callable[[], Answer], tries: int = TRIES) -> 
             if wait(WAIT * 2**number):
                 raise unreachable(address, f"{why}, and the job was stopped before another try") from None
     raise AssertionError
+
+
+@contextlib.contextmanager
+def explaining(explained: Callable[[str, Exception], Exception], kinds: Errors, address: str) -> Iterator[None]:
+    """Errors of a library as ours: its own texts name addresses with all in them, tokens' names and more."""
+    try:
+        yield
+    except kinds as why:
+        raise explained(address, why) from None
 
 
 def unreachable(address: str, why: str) -> SourceUnreachable:

@@ -15,7 +15,6 @@ import io
 import netrc
 import os
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -27,7 +26,7 @@ from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 from streambpe.errors import SourceError, SourceUnreachable, UsageError
 from streambpe.sources.remote import place
 from streambpe.sources.remote.address import WEB, credentials_for, scheme_of
-from streambpe.sources.remote.place import Found, NoAnswer, asked_again, changed, missing, stamp_of
+from streambpe.sources.remote.place import Found, NoAnswer, asked_again, changed, explaining, missing, stamp_of
 
 _SECONDS = 30  # without a byte
 _SHORTLY, _LONG = timedelta(milliseconds=100), timedelta(hours=1)
@@ -246,15 +245,6 @@ def _login(url: str) -> str | None:
     return "Basic " + base64.b64encode(f"{found[0]}:{found[2]}".encode()).decode() if found else None
 
 
-@contextlib.contextmanager
-def _explaining(name: str) -> Iterator[None]:
-    """Errors of obstore as ours. Its texts name addresses with all in them."""
-    try:
-        yield
-    except (BaseError, OSError) as why:
-        raise _explained(name, why) from None
-
-
 def _explained(name: str, why: Exception) -> Exception:
     text, scheme = str(why), str(scheme_of(name))
     found = _STATUS.search(text)
@@ -280,6 +270,9 @@ def _explained(name: str, why: Exception) -> Exception:
     line = re.sub(r"\?\S+", "", text.partition("\n")[0])
     line = line if len(line) <= _LONGEST else line[:_LONGEST].rpartition(" ")[0] + " .."
     return NoAnswer(answered or _meaning(text, _PASSING) or line)
+
+
+_explaining = functools.partial(explaining, _explained, (BaseError, OSError))
 
 
 def _meaning(text: str, known: dict[str, str]) -> str:

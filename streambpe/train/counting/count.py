@@ -22,7 +22,6 @@ from streambpe.sources.find import (
     Named,
     as_given,
     find_sources,
-    refuse_addresses,
     refuse_idle,
     refuse_names_that_are_no_text,
 )
@@ -79,7 +78,6 @@ def count(
     refuse_mode(progress)
     folder, given = run if isinstance(run, Run) else Run(run), as_given(sources)
     _, asked, resources = given_arguments("count", arguments, counting, resources)
-    refuse_addresses(given)
     folder.refuse_other_content("count", [source for source in given if isinstance(source, str)])
     if not given and folder.state.exists():
         refuse_leaving(folder)

@@ -188,8 +188,8 @@ class CountJob:
                 )
 
         reader = Reader(
-            self._pattern, sizes.block, sizes.most, verify, self._meter.advance, TAKE_ANYWAY,
-            self._config.reads_whole_lines,
+            self._pattern, sizes.block, sizes.most, self._meter.advance, TAKE_ANYWAY,
+            self._config.reads_whole_lines, verify,
         )  # fmt: skip
         threads = range(self._resources.threads)
         everyone = [BlockSums(self._config, self._pattern, sizes, committer) for _ in threads]

@@ -18,6 +18,7 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.runners.ray import Needs, OnRay
 from streambpe.runners.runner import Calls
+from streambpe.sources.remote.address import is_remote
 from streambpe.sources.stretches import Stretch, cut, in_tasks
 from streambpe.text.patterns import Pattern
 from streambpe.train.counting.committer import Committer
@@ -49,7 +50,7 @@ def count_by_tasks(
     run = committer.run
     meter.stage = "starting Ray"
     sources = [stretch.source for stretch in left]
-    listed = [(source.path, source.bytes) for source in sources if not source.is_remote]
+    listed = [(source.path, source.bytes) for source in sources if not is_remote(source.path)]
     folder = attempts_folder(run).absolute()
     with contextlib.closing(OnRay(Needs(resources, BASE_BYTES, _LEAST_TASK_MEMORY, folder, listed))) as runner:
         meter.stage = "counting"

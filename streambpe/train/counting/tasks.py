@@ -71,13 +71,13 @@ def count_stretches(task: CountTask, attempt: Attempt) -> None:
     if attempt.own_process:
         alarm.turn_on()
     attempts = own_folder(attempts_folder(run), part_name(task.first_name), attempt.number)
-    with attempts as folder, ending_waits(lambda: attempt.stopping):
+    with attempts as folder, ending_waits(attempt.is_stopping):
         failpoint(f"attempt-{attempt.number}-begun")
         parts = AttemptCommitter(run, folder, task.first_name, attempt.number)
         done = parts.skip_committed()
         attempt.advance(sum(bytes_between(s.kind, s.path, s.start_at, s.stop_at) for s in done))
-        reader = Reader(pattern, sizes.block, sizes.most, None, attempt.advance, TAKE_ANYWAY, config.reads_whole_lines)
-        blocks = blocks_of(reader, left_of(task.stretches, SpansByPath(done)), lambda: attempt.stopping)
+        reader = Reader(pattern, sizes.block, sizes.most, attempt.advance, TAKE_ANYWAY, config.reads_whole_lines)
+        blocks = blocks_of(reader, left_of(task.stretches, SpansByPath(done)), attempt.is_stopping)
         with contextlib.suppress(LimitError), BlockSums(config, pattern, sizes, parts) as sums:
             for block in blocks:
                 sums.count(block)

@@ -8,12 +8,12 @@ from itertools import zip_longest
 
 from streambpe.errors import SourceChanged, UsageError, typed
 from streambpe.sources.digests import digest_stretches
-from streambpe.sources.source import Source
+from streambpe.sources.source import WITH_FIELDS, Source
 from streambpe.sources.stretches import Stretch
 from streambpe.store.groups import MOST_GROUPS
 from streambpe.store.parts import Parts
 from streambpe.store.run import Run
-from streambpe.store.spans import NO_SPANS, WITH_FIELDS, Span, Spans, SpansByPath
+from streambpe.store.spans import NO_SPANS, Span, Spans, SpansByPath
 from streambpe.store.unfinished import read_record
 from streambpe.system import compose_name
 from streambpe.text.patterns import Pattern

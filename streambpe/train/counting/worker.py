@@ -27,10 +27,10 @@ from streambpe.resources import release_memory
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.read import Reader
 from streambpe.sources.samples import capped, sampled
-from streambpe.sources.source import Block, BlockText, Source
+from streambpe.sources.source import WITH_FIELDS, Block, BlockText, Source
 from streambpe.sources.stretches import Stretch
 from streambpe.store.sequences import by_place, sequence_made_of
-from streambpe.store.spans import WITH_FIELDS, Span
+from streambpe.store.spans import Span
 from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, prepare

@@ -43,11 +43,10 @@ from streambpe.sources.borders import find_border
 from streambpe.store.sequences import SequencePart, reader_of_stretches
 from streambpe.store.shards import stretches_from
 from streambpe.text.chunker import Chunker, whole_documents
-from streambpe.text.marks import DOCUMENT_END
+from streambpe.text.marks import DOCUMENT_END, END_MARK
 from streambpe.text.patterns import Pattern
 from streambpe.train.superwords.neighbours import PartsReader
 
-_MARK = bytes([DOCUMENT_END])
 _TAIL = 1 << 12  # chunks at a part's end in which a certain border is looked for first
 _PIECES = 16 << 20  # of memory, for distinct pieces that wait to be counted
 _AT_ONCE = 1 << 20  # bytes of these that are replayed together
@@ -77,7 +76,7 @@ class TokenReader(PartsReader):
         self._at = {part.name: at for at, part in enumerate(self.parts)}
         self._symbol_of = codec_of(alphabet, "error").symbols.symbols
         spelled = [contents[event.id - alphabet.first_id] for event in words]
-        learned = np.frombuffer(_MARK.join([*spelled, b"", b""]), np.uint8)
+        learned = np.frombuffer(END_MARK.join([*spelled, b"", b""]), np.uint8)
         self.sticks = np.zeros((256, 256), bool)  # two bytes that some token of phase one holds side by side
         self.sticks[learned[:-1], learned[1:]] = True
         symbols = AlphabetSymbols(BYTES, KEEP, self._symbol_of)
@@ -96,7 +95,7 @@ class TokenReader(PartsReader):
         self._cores: list[EncoderCore] = []  # idle ones
         self._lock = threading.Lock()
         # the chunks of a part with the mark that ends a document behind them, and a stretch as their numbers
-        mark = pl.Series([_MARK], dtype=pl.Binary)
+        mark = pl.Series([END_MARK], dtype=pl.Binary)
         self._read = reader_of_stretches(self.folder, lambda chunks: as_buffers(chunks.cast(pl.Binary).append(mark)))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,7 +167,7 @@ class TokenReader(PartsReader):
         many = _TAIL
         while True:
             text = gathered(*chunks, ids[-many:]).tobytes()
-            border = max(find_border(text, self.pattern), text.rfind(_MARK) + 1)
+            border = max(find_border(text, self.pattern), text.rfind(END_MARK) + 1)
             if border or many >= len(ids):
                 return text[border:], border > 0
             many *= 16

@@ -119,7 +119,7 @@ class DocumentTasks(Question):
         if attempt.own_process:
             alarm.turn_on()
         for piece in pieces_of(reader.parts, *ends, reader.read, self.threads, attempt.advance):
-            if attempt.stopping:
+            if attempt.is_stopping():
                 raise TaskStopped
             yield piece
 

@@ -19,7 +19,7 @@ from streambpe.resources import Resources
 from streambpe.store.database import open_store, use_private_training
 from streambpe.store.exchange import merge_counts
 from streambpe.store.groups import GroupRules, read_groups
-from streambpe.store.merge import merge_ranges
+from streambpe.store.merge import merged_lists
 from streambpe.store.parts import list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.weights import temper, weigh_groups
@@ -68,7 +68,7 @@ def groups_of(run: Path) -> dict[str, str]:
 def group_tables(run: Path) -> dict[str, dict[str, int]]:
     """What the parts of each group add up to."""
     return {
-        name: {chunk: n for frame in merge_ranges(parts, 1 << 20) for chunk, n in frame.iter_rows()}
+        name: {chunk: n for rows in merged_lists(parts, 1 << 20) for chunk, n in rows.frame().iter_rows()}
         for name, parts in parts_by_group(list_parts(Run(run))).items()
     }
 
