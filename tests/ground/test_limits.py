@@ -34,7 +34,7 @@ NOT_IN_THE_CODE = {
     "maximum `--memory`": "all of RAM",
     "peak memory, as a multiple of `--memory`": "1.05",
     "default `--max-disk`": "none",
-    "learning that a kill can lose": "about a minute; with superwords, each worker's task, or the sum in progress",
+    "learning that a kill can lose": "about a minute; with superwords, each worker's task, or the adding up of them",
     "a corpus, a file, the number of files, a document with [sure cuts](counting.md#patterns) (most presets)": "none",
     "ids": "2^31 - 1",
 }
@@ -46,7 +46,7 @@ LIMITS = {
     "counting that a kill can lose": f"{worker.CHECKPOINT_SECONDS:.0f} s",
     "new attempts at a task whose worker died": f"{runner.RETRIES}",
     "waiting while another process has `state.duckdb` open": f"{database._WAIT_SECONDS:.0f} s",
-    "a document without sure cuts, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
+    "text without a sure cut, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a line of jsonl, a record of csv, a value of Parquet, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a count": f"2^{(MAX_COUNT + 1).bit_length() - 1} - 1",
     "a weight": spaced(config.LARGEST_WEIGHT),
