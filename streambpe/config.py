@@ -28,6 +28,17 @@ def parse_decimal(given: object, most: int, places: int) -> Decimal | None:
     return abs(value.normalize()) if fits else None  # -0 is 0
 
 
+def decimal_text(flag: str, given: object, least: str, most: int, places: int, example: str) -> str:
+    """An option that is a decimal number, in its shortest form."""
+    number = parse_decimal(given, most, places)
+    if number is None or (not number and least == "above 0"):
+        raise UsageError(
+            f"{flag} {given}: give a decimal number {least} and at most {most}, with at most {places} places, such as "
+            f"{example}. Nothing was changed."
+        )
+    return format(number, "f")
+
+
 def parse_weights(given: Sequence[str] | Mapping[str, object], flag: str = "--weight") -> dict[str, str]:
     """Entries NAME=NUMBER -> the numbers in their shortest decimal form, by name, sorted by name."""
     pairs = []
@@ -340,14 +351,15 @@ class TrainConfig:
         if encoding == "chars" and not any(text.lower() == UNK for text in chosen["specials"]):
             chosen["specials"] = (*chosen["specials"], UNK)
         for name in _DECIMALS.keys() & chosen.keys():
-            chosen[name] = _decimal(name, chosen[name])
+            chosen[name] = decimal_text(_flag(name), chosen[name], *_DECIMALS[name])
         if chosen.get("coverage") == "1":
             chosen["coverage"] = None  # no character is unknown
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
         chosen["balance_ratios"] = parse_weights(chosen.get("balance_ratios", ()), "--balance-ratio")
         config = cls(**chosen)
         if config.superwords in STAGED and config.transition is None:
-            config = replace(config, transition=config._usual_transition())
+            # three quarters of the tokens, which docs/superwords.md has measured; never less than the bytes
+            config = replace(config, transition=max(3 * config._room // 4, min(config._room, 256), 1))
         config = replace(config, **{name: _DEFAULTS[name] for name in config.idle if name not in given})
         config.check()
         return config
@@ -358,11 +370,6 @@ class TrainConfig:
         ours = {name: value for name, value in facts.items() if name in _DEFAULTS}
         ours |= {name: tuple(ours.get(name, ())) for name in ("block_tokens", "must")}
         return cls(**ours, specials=tuple(specials), reserve=reserve)
-
-    def _usual_transition(self) -> int:
-        """Three quarters of the tokens, which docs/superwords.md has measured; never less than the bytes."""
-        self._check_values()
-        return max(3 * self._room // 4, min(self._room, 256), 1)
 
     @property
     def _room(self) -> int:
@@ -480,18 +487,6 @@ class TrainConfig:
         if self.encoding != "bytes":
             del options["alphabet"]
         return {name: value for name, value in options.items() if value not in (None, (), [], {})}
-
-
-def _decimal(name: str, given: object) -> str:
-    """An option that is a decimal number, in its shortest form."""
-    least, most, places, example = _DECIMALS[name]
-    number = parse_decimal(given, most, places)
-    if number is None or (not number and least == "above 0"):
-        raise UsageError(
-            f"{_flag(name)} {given}: give a decimal number {least} and at most {most}, with at most {places} places, "
-            f"such as {example}."
-        )
-    return format(number, "f")
 
 
 def _flag(name: str) -> str:

@@ -112,10 +112,6 @@ class CountConfig:
         cap = f"--document-cap {self.document_cap}" if self.document_cap else ""
         return f"--sample {self.sample}" if self.sample != "all" else cap
 
-    def as_facts(self) -> dict[str, Any]:
-        """For table run."""
-        return asdict(self)
-
     @lru_cache(maxsize=4)  # noqa: B019 - a few options, which are small
     def split_pattern(self, document_seconds: float = DOCUMENT_SECONDS) -> Pattern:
         """What text is split by; a pattern of the user's own may take so many seconds on one document."""

@@ -165,12 +165,9 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "M
 def parse_amount(text: str) -> int:
     """A number: "32000", "32_000", "32k", "1.5k", "32Ki"; k is a thousand, Ki 1024. ValueError if it is none."""
     match = re.fullmatch(r"\s*(-?[\d_]+(?:\.\d+)?)\s*([km]i?|)\s*", text, re.I | re.A)
-    if not match:
-        raise ValueError(f"{text!r} is not a number")
-    number = Fraction(match.group(1)) * UNITS[match.group(2).upper()]
-    if number.denominator != 1:
-        raise ValueError(f"{text!r} is not a whole number")
-    return int(number)
+    if match and (number := Fraction(match.group(1)) * UNITS[match.group(2).upper()]).denominator == 1:
+        return int(number)
+    raise ValueError(f"{text!r} is not a whole number")
 
 
 def refuse_values(holder: type, given: Mapping[str, Any]) -> None:

@@ -20,15 +20,6 @@ def refuse_existing(path: Path, force: bool, parents: bool = False) -> None:
 
     To be called before any work, so that a refusal costs nothing. parents: folders around it will be made.
     """
-    refuse_no_place(path, parents)
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder, not a file. Nothing was changed; give another name.")
-    if os.path.lexists(path) and not force and not _takes_all(path):
-        raise OutputExists(f"{path} exists already and was not changed. Give another name, or --force to overwrite it.")
-
-
-def refuse_no_place(path: Path, parents: bool = False) -> None:
-    """An error if nothing can be made at `path`: no folder around it, or an impossible name."""
     try:
         path.lstat()
         if path.is_symlink():
@@ -40,6 +31,10 @@ def refuse_no_place(path: Path, parents: bool = False) -> None:
     folder = behind_links(path).parent
     if not parents and not folder.absolute().is_dir():
         raise UsageError(f"{folder} is not a folder; create it first. Nothing was written.")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a file. Nothing was changed; give another name.")
+    if os.path.lexists(path) and not force and not _takes_all(path):
+        raise OutputExists(f"{path} exists already and was not changed. Give another name, or --force to overwrite it.")
 
 
 @contextlib.contextmanager

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, ParamSpec, TypedDict, TypeVar
 
 from streambpe import system
@@ -133,10 +132,6 @@ class Meter:
             self.stage = stage
         self.total, self.unit, self.done = total, unit, done
 
-    def begin_stages(self) -> None:
-        """The present stage is the first, and begins now: what went on since the meter was made is another meter's."""
-        self._stages[:] = [(self.stage, time.monotonic())]
-
     def stage_seconds(self) -> dict[str, float]:
         """How long each stage took; the present one: so far."""
         took: dict[str, float] = {}
@@ -231,25 +226,22 @@ class Reporter:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: object, *__: object) -> None:
         self._stop.set()
         self.meter.begun.set()  # wakes the thread
         self._thread.join()
         if error is not None:
             self.meter.facts["message"] = str(error)
-        self.report("done" if kind is None else "stopped")
+        self.report("done" if error is None else "stopped")
         with contextlib.suppress(OSError):
             self._open.close()
 
     def _loop(self) -> None:
-        while True:
-            self.meter.begun.wait(_STATUS_SECONDS)
-            if self._stop.is_set():
-                return
+        self.meter.begun.wait(_STATUS_SECONDS)
+        while not self._stop.is_set():
             self.meter.begun.clear()
             self.report("running")
+            self.meter.begun.wait(_STATUS_SECONDS)
 
     def report(self, state: str) -> None:
         """Write status.json and show the same on the terminal."""

@@ -52,10 +52,9 @@ _LIBRARY = re.compile(r"/.*-packages/.*\.so\b")  # of a package; these are never
 
 def _module(name: str) -> Any:
     """A module that only some systems have, or None."""
-    try:
+    with contextlib.suppress(ImportError):
         return importlib.import_module(name)
-    except ImportError:
-        return None
+    return None
 
 
 _fcntl = _module("fcntl")
@@ -138,26 +137,21 @@ _process = functools.lru_cache(psutil.Process)  # it takes longer to make one th
 
 def bound_allocator(arenas: int, mapped_bytes: int, kept_bytes: int) -> None:
     """Tell glibc's allocator to keep little: how many arenas, from which size on blocks are mapped, what it keeps."""
-    mallopt = _c_function("mallopt")
-    if mallopt is not None:
-        for option, value in ((-8, arenas), (-3, mapped_bytes), (-1, kept_bytes)):  # M_ARENA_MAX and so on, <malloc.h>
-            mallopt(option, value)
+    for option, value in ((-8, arenas), (-3, mapped_bytes), (-1, kept_bytes)):  # M_ARENA_MAX and so on, <malloc.h>
+        _c_function("mallopt")(option, value)
 
 
 def trim_allocator() -> None:
     """Give back what the C library's allocator keeps of freed memory, where it can be told to."""
-    trim = _c_function("malloc_trim")  # glibc
-    if trim is not None:
-        trim(0)
+    _c_function("malloc_trim")(0)  # glibc
 
 
 def _c_function(name: str) -> Any:
-    """A function of the C library that this process runs on, or None; some Python builds have no ctypes."""
-    with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):  # TypeError: Windows wants a name
-        import ctypes
-
-        return getattr(ctypes.CDLL(None), name)
-    return None
+    """A function of the C library that this process runs on, or one that does nothing; some Python builds have no
+    ctypes."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # TypeError: Windows wants a name
+        return getattr(_module("ctypes").CDLL(None), name)
+    return lambda *_: None
 
 
 def release_pages(mapped: mmap.mmap) -> None:
@@ -217,10 +211,8 @@ def library_pages() -> list[tuple[int, int]]:
 
 def unmap(pages: Iterable[tuple[int, int]]) -> None:
     """Let go of pages that `library_pages` found. Those in use come back from the page cache, in microseconds."""
-    madvise = _c_function("madvise")
-    if madvise is not None and hasattr(mmap, "MADV_DONTNEED"):
-        import ctypes
-
+    ctypes, madvise = _module("ctypes"), _c_function("madvise")
+    if ctypes is not None and hasattr(mmap, "MADV_DONTNEED"):
         for start, size in pages:
             madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.MADV_DONTNEED)
 

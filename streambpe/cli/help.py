@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import textwrap
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ import click
 
 from streambpe.errors import UsageError, meant
 from streambpe.options import PANELS
+from streambpe.terminal import wrapped
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +94,8 @@ class PanelCommand(click.Command):
             with formatter.section("More options, which --help all explains"):
                 for title in others:
                     flags = " ".join(max(option.opts, key=len) for option in panels[title])
-                    formatter.write(_wrapped(f"{title:15}{flags}", formatter.width, " " * formatter.current_indent))
+                    indent = " " * formatter.current_indent
+                    formatter.write(wrapped(f"{indent}{title:15}{flags}", formatter.width, hang=15) + "\n")
 
 
 _ALL = "streambpe.help.all"
@@ -107,14 +108,6 @@ def _show_help(ctx: click.Context, _param: click.Parameter, value: str | None) -
         ctx.exit()
 
 
-def _wrapped(text: str, width: int, indent: str) -> str:
-    """Lines that break between flags, never inside one."""
-    return (
-        textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent + " " * 15, break_on_hyphens=False)
-        + "\n"
-    )
-
-
 class CommandGroups(click.Group):
     """A group whose --help fits one screen: the commands side by side, under what they are for.
 
@@ -125,21 +118,13 @@ class CommandGroups(click.Group):
         return list(_FILES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name."""
-        if cmd_name in _FILES and cmd_name not in self.commands:
-            for command in importlib.import_module(f"streambpe.cli.{_FILES[cmd_name]}").COMMANDS:
-                self.add_command(command)
-        return super().get_command(ctx, cmd_name)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named first; an error if there is none of that name."""
-        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
-            raise UsageError(
-                f"There is no command {args[0]}.{meant(args[0], _FILES.keys())} `streambpe --help` lists them."
-            )
-        return super().resolve_command(ctx, args)
+        """The command of this name; an error if there is none."""
+        if cmd_name in _FILES:
+            of_file = vars(importlib.import_module(f"streambpe.cli.{_FILES[cmd_name]}")).values()
+            return next(one for one in of_file if isinstance(one, click.Command) and one.name == cmd_name)
+        if not ctx.resilient_parsing:
+            raise UsageError(f"There is no command {cmd_name}.{meant(cmd_name, _FILES)} `streambpe --help` lists them.")
+        return None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, where there is room in two columns, and in the last line the options."""

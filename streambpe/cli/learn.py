@@ -297,6 +297,3 @@ def converge(run: str, as_json: bool, **given: Any) -> None:
     with stop_on_signals() as stop:
         found = compare(whole_run(run), stop=stop, on_step=say, **given)
     show(as_json, found, print_convergence, indent=1)
-
-
-COMMANDS = (count, train, plan, resume, export_counts, merge_counts, converge)

@@ -290,7 +290,7 @@ def evaluate(models: tuple[str, ...], by: str | None, form: str | None, **given:
 @force_option
 @resource_options
 @line_option
-def sizes(model: str, form: str | None, vocab_size: str | None, **given: Any) -> None:
+def sizes(model: str, form: str | None, **given: Any) -> None:
     """Measure MODEL cut to several sizes on the texts of several groups: bytes per token, share of the ids that are
     used, ids that are rare, Renyi efficiency.
 
@@ -305,7 +305,7 @@ def sizes(model: str, form: str | None, vocab_size: str | None, **given: Any) ->
     from streambpe.inspect.sizes import print_sizes
     from streambpe.inspect.sizes import sizes as measure_sizes
 
-    found = measure_sizes(model, vocab_size=() if vocab_size is None else vocab_size, **given)
+    found = measure_sizes(model, **given)
     print_sizes(found, form or "table", sys.stdout)
 
 
@@ -357,6 +357,3 @@ def diff(here: str, there: str, form: str | None) -> None:
 
     found = compare(here, there)
     show(form == "json", found, functools.partial(print_difference, form=form or "table"))
-
-
-COMMANDS = (status, watch, sql, check, report, evaluate, sizes, explain, diff)

@@ -7,11 +7,10 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from streambpe.arguments import arguments
 from streambpe.cli.options import (
     click_option,
     force_option,
@@ -32,10 +31,8 @@ from streambpe.options import options_of
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
 
-if TYPE_CHECKING:
-    from streambpe.resources import Resources
-
-
+# what says how ids are written to a file
+_OF_FILE = ("dtype", "eot", "validation", "shards", "force", "engine", "threads", "temp_dir", "document_seconds")
 _DTYPES = ("auto", "uint16", "uint32", "int32", "int64")
 
 
@@ -69,16 +66,7 @@ _DTYPES = ("auto", "uint16", "uint32", "int32", "int64")
 @force_option
 @planning_options
 @line_option
-def encode(
-    model: str,
-    files: tuple[str, ...],
-    output: str | None,
-    as_json: bool,
-    bad_utf8: Any,
-    resources: Resources,
-    progress: str,
-    **of_file: Any,
-) -> None:
+def encode(model: str, files: tuple[str, ...], output: str | None, as_json: bool, **given: Any) -> None:
     """Encode FILEs (standard input if none is given) with MODEL.
 
     \b
@@ -100,24 +88,19 @@ def encode(
     from streambpe.encode.streams import encode_to_text
     from streambpe.encode.tokenizer import Tokenizer
 
-    reading = {name: of_file.pop(name) for name in ("lines", "text_column", "format")}
     for file in files if Path(model).is_file() else ():
         if (Path(file) / "state.duckdb").is_file():
             raise UsageError(f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?")
-    idle = [*of_file, "engine", "threads", "temp_dir", "document_seconds"]
-    if output is None and (given := options_given(*idle)):
-        are = "is" if len(given) == 1 else "are"
-        raise UsageError(f"{', '.join(given)} {are} for encoding to a file: give its name with -o.")
-    tokenizer, how = Tokenizer(model), arguments("encode_corpus", reading, None, resources).how
     if output is None:
-        for line in encode_to_text(tokenizer, files, how=how, as_json=as_json, bad_utf8=bad_utf8, resources=resources):
+        if idle := options_given(*_OF_FILE):
+            are = "is" if len(idle) == 1 else "are"
+            raise UsageError(f"{', '.join(idle)} {are} for encoding to a file: give its name with -o.")
+        how = {name: given[name] for name in ("lines", "text_column", "format", "bad_utf8", "resources")}
+        for line in encode_to_text(Tokenizer(model), files, as_json=as_json, **how):
             click.echo(line)
         return
     with stop_on_signals() as stop:
-        result = encode_corpus(
-            tokenizer, files or ("-",), output, stop=stop, bad_utf8=bad_utf8, resources=resources, progress=progress,
-            **reading, **of_file,
-        )  # fmt: skip
+        result = encode_corpus(model, files or ("-",), output, stop=stop, **given)
     if as_json:
         tell_json(result)
         return
@@ -219,16 +202,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @force_option
 @line_option
 @json_option
-def export(
-    model: str,
-    to: str,
-    output: str,
-    vocab_size: str | None,
-    strict: bool,
-    as_json: bool,
-    no_compare: bool,
-    **given: Any,
-) -> None:
+def export(model: str, to: str, output: str, strict: bool, as_json: bool, no_compare: bool, **given: Any) -> None:
     """Write MODEL for other programs, and report what they cannot represent.
 
     \b
@@ -267,8 +241,7 @@ def export(
             f"--strict needs a comparison, and {to} has none: {NEVER_COMPARED[to]}. Nothing was written. Leave it out."
         )
     with stop_on_signals() as stop:
-        sizes = () if vocab_size is None else vocab_size
-        results = export_model(model, to, output, vocab_size=sizes, compare=not no_compare, stop=stop, **given)
+        results = export_model(model, to, output, compare=not no_compare, stop=stop, **given)
     facts = {"model": model, "to": to, "exports": [result.as_json() for result in results]}
     tell(as_json, facts, *(line for result in results for line in result.lines()))
     if strict and not all(result.exact for result in results):
@@ -388,6 +361,3 @@ def extend_report(model: str, top: int, as_json: bool, **given: Any) -> None:
         parts = " ".join(map(str, one.parts))
         uses = counted(one.uses, "use")
         click.echo(f'{one.id:>8}  saves {one.saved:,} in {uses}  of {parts}  "{shown(one.text.encode(), " ")}"')
-
-
-COMMANDS = (encode, decode, export, import_, prune, extend_report)

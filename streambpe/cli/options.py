@@ -24,6 +24,7 @@ from streambpe.resources import (
     LIMIT_OPTIONS,
     PLANNING_OPTIONS,
     RESOURCE_OPTIONS,
+    SMALLEST_MEMORY_BYTES,
     ResourceFacts,
     Resources,
     format_size,
@@ -91,18 +92,27 @@ TRAIN_OPTIONS, COUNT_OPTIONS, SOURCE_OPTIONS = (  # by the names that the functi
 _BY_NAME = {option.name: option for option in (*RESOURCE_OPTIONS, *COUNT_OPTIONS, *SOURCE_OPTIONS)}
 
 
-def making_resources(options: Sequence[Option], make: Callable[..., Resources]) -> Callable[[F], F]:
-    """Options that reach a command as one argument, `resources`: what is made of them."""
+def taking(options: Sequence[Option], change: Callable[[dict[str, Any]], object]) -> Callable[[F], F]:
+    """These options for a command; `change` gets all arguments before the command does, and may replace some."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
-        def with_one_argument(**given: Any) -> Any:
-            taken = {option.name: given.pop(option.name) for option in options}
-            return command(resources=make(**taken), **given)
+        def with_changed(**given: Any) -> Any:
+            change(given)
+            return command(**given)
 
-        return with_options(cast(F, with_one_argument), options)
+        return with_options(cast(F, with_changed), options)
 
     return decorate
+
+
+def making_resources(options: Sequence[Option], make: Callable[..., Resources]) -> Callable[[F], F]:
+    """Options that reach a command as one argument, `resources`: what is made of them."""
+
+    def change(given: dict[str, Any]) -> None:
+        given["resources"] = make(**{option.name: given.pop(option.name) for option in options})
+
+    return taking(options, change)
 
 
 def with_options(command: F, options: Sequence[Option]) -> F:
@@ -112,18 +122,13 @@ def with_options(command: F, options: Sequence[Option]) -> F:
     return command
 
 
-def _said(limits: dict[str, Any]) -> dict[str, Any]:
-    """The options that are given."""
-    return {name: value for name, value in limits.items() if value is not None}
-
-
 def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resources:
     """Apply --memory, --threads and the others to this process; to be called before Polars is imported.
 
     `before`: what a job had until now; options that are not given are taken from it.
     """
     resources = Resources.from_options(before, **limits)
-    if before and "memory" not in _said(limits) and resources.memory_bytes < before["memory_bytes"]:
+    if before and limits["memory"] is None and resources.memory_bytes < before["memory_bytes"]:
         say(
             f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: continuing "
             f"with {format_size(resources.memory_bytes)}",
@@ -149,7 +154,7 @@ query_options = making_resources(
             _BY_NAME["memory"], help="The memory of the query; the rest goes to disk.", told_default="256MB"
         ),
     ],
-    lambda **limits: open_resources(None, **{"memory": "256MB", "threads": 2, **_said(limits)}),
+    functools.partial(open_resources, Resources(SMALLEST_MEMORY_BYTES, 2).as_facts()),
 )
 
 
@@ -157,16 +162,13 @@ query_options = making_resources(
 train_options = functools.partial(with_options, options=[TRAIN_OPTIONS[0], LIKE_OPTION, *TRAIN_OPTIONS[1:]])
 
 
-def count_options(command: F) -> F:
-    """The options of counting; what a pattern's name may be mistaken for is said before anything is counted."""
+def _remark(given: dict[str, Any]) -> None:
+    """Say what a pattern's name may be mistaken for, before anything is counted."""
+    if told := remark_on_alias(given["pattern"] or ""):
+        say(told)
 
-    @functools.wraps(command)
-    def telling(**given: Any) -> Any:
-        if told := remark_on_alias(given["pattern"] or ""):
-            say(told)
-        return command(**given)
 
-    return with_options(cast(F, telling), options=[*COUNT_OPTIONS, *SOURCE_OPTIONS])
+count_options = taking([*COUNT_OPTIONS, *SOURCE_OPTIONS], _remark)
 
 
 def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
@@ -257,19 +259,12 @@ json_option = own_option("--json", "Print the result as one JSON object on stdou
 def form_options(**helps: str) -> Callable[[F], F]:
     """--json, --csv and so on, with their help: which one is given reaches a command as `form`; None is a table."""
 
-    def decorate(command: F) -> F:
-        @functools.wraps(command)
-        def with_form(**given: Any) -> Any:
-            chosen = [name for name in helps if given.pop(name)]
-            if len(chosen) > 1:
-                raise UsageError(
-                    f"--{chosen[0]} and --{chosen[1]}: rows are written in one form. Leave one of the two out."
-                )
-            return command(form=chosen[0] if chosen else None, **given)
+    def change(given: dict[str, Any]) -> None:
+        chosen = [name for name in helps if given.pop(name)]
+        if len(chosen) > 1:
+            raise UsageError(
+                f"--{chosen[0]} and --{chosen[1]}: rows are written in one form. Leave one of the two out."
+            )
+        given["form"] = chosen[0] if chosen else None
 
-        made = cast(F, with_form)
-        for name, help in reversed(helps.items()):
-            made = own_option(f"--{name}", help, default=False)(made)
-        return made
-
-    return decorate
+    return taking([Option(name, f"--{name}", help, "", default=False) for name, help in helps.items()], change)

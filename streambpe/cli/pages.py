@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from streambpe.cli.told import say
 from streambpe.errors import UsageError, meant
 from streambpe.files import packaged_folder
+from streambpe.inspect.columns import print_columns
 from streambpe.terminal import columns_of
 
 _MOST_COLUMNS = 100
@@ -40,9 +40,7 @@ def docs(page: str | None) -> None:
     """
     known = titles()
     if page is None:
-        width = max(map(len, known))
-        for name, title in known.items():
-            say(f"{name:{width}}  {title}", on_stdout=True, hang=width + 2)
+        print_columns([*known.items()], 2, sys.stdout)
         return
     name = page.rpartition("/")[2].removesuffix(".md")
     if name not in known:
@@ -56,6 +54,3 @@ def docs(page: str | None) -> None:
     from rich.markdown import Markdown
 
     Console(width=min(columns, _MOST_COLUMNS)).print(Markdown(text, hyperlinks=False))
-
-
-COMMANDS = (docs,)

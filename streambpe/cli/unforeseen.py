@@ -48,9 +48,7 @@ def _written(error: BaseException, given: Sequence[str], run: Path | None) -> Pa
         f"streambpe {' '.join(given)}\n\n{''.join(traceback.format_exception(error))}"
     )
     for folder in ([run] if run else []) + [Path(tempfile.gettempdir())]:
-        try:
+        with contextlib.suppress(OSError):
             (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
-        except OSError:
-            continue
-        return folder / name
+            return folder / name
     return None

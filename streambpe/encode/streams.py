@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from streambpe.arguments import arguments
 from streambpe.core.encoding import END_OF_TEXT
 from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
@@ -56,14 +57,15 @@ def encode_to_text(
     tokenizer: Tokenizer,
     sources: Sequence[str],
     *,
-    how: SourceOptions = SourceOptions(),
-    as_json: bool = False,
-    bad_utf8: BadUtf8 | None = None,
-    resources: Resources | None = None,
+    as_json: bool,
+    bad_utf8: BadUtf8 | None,
+    resources: Resources,
+    **options: Any,
 ) -> Iterator[str]:
-    """A line for each document: its ids, or a JSON list of them. One thread encodes."""
-    alone = replace(resources or Resources.from_options(), threads=1)
-    found, _ = found_sources(sources or ["-"], how, bad_utf8)
+    """A line for each document: its ids, or a JSON list of them. One thread encodes. `options`: as for
+    `encode_corpus`."""
+    alone = replace(resources, threads=1)
+    found, _ = found_sources(sources or ["-"], arguments("encode_corpus", options, None, alone).how, bad_utf8)
     joiner, blocks = RunJoiner(tokenizer.encoder), block_encoder(tokenizer.encoder, bad_utf8 or "replace", alone)
     document: list[int] = []
     for block in blocks.blocks(enumerate(map(Stretch, found)), lambda read: None):

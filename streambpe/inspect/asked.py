@@ -44,10 +44,9 @@ def _bare(statement: duckdb.Statement) -> duckdb.Statement:
 
 def kind_of(statement: duckdb.Statement) -> str:
     """What DuckDB calls a statement: SELECT, COPY, ..."""
-    try:
+    with contextlib.suppress(ValueError):  # a kind that the Python package has no name for
         return statement.type.name
-    except ValueError:  # a kind that the Python package has no name for
-        return "of an unknown kind"
+    return "of an unknown kind"
 
 
 def returns_rows(statement: duckdb.Statement) -> bool:

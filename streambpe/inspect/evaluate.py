@@ -223,16 +223,15 @@ def no_uses(tokenizer: Tokenizer) -> Uses:
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 
-def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None = None, also: Also = nothing) -> Uses:
+def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources, also: Also) -> Uses:
     """The histogram of one source. `also` gets all of its chunks and their counts, some at a time."""
-    memory = (resources or Resources.from_options()).memory_bytes
-    room = max(memory - BASE_BYTES, 64 << 20)
-    block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)))
+    room = max(resources.memory_bytes - BASE_BYTES, 64 << 20)
+    most_bytes = max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)
+    block_bytes = min(_MOST_BLOCK, most_bytes)
     encoder = tokenizer.encoder
     blocks = BlockEncoder(encoder)
     counts = ChunkCounts(Chunker(blocks.pattern), room // 8)
     uses, joiner = no_uses(tokenizer), RunJoiner(encoder)
-    most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
 
     def add_counted() -> None:
         counted = counts.take().frame()

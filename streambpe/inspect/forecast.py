@@ -44,10 +44,6 @@ class Growth(msgspec.Struct, frozen=True):
             left -= 1.0
         return float(2**y)
 
-    def ratio(self, samples: float) -> float:
-        """How many times its value in the sample that is."""
-        return self.at(samples) / self.at(1)
-
 
 class Grown(msgspec.Struct, frozen=True):
     """What the windows of the sample say of the corpus."""
@@ -63,8 +59,8 @@ class Forecast:
 
     def __init__(self, grown: Grown, rehearsed: Rehearsal, resources: Resources) -> None:
         self.text = 1 / grown.share  # the corpus is so many times the sample
-        self.distinct = grown.distinct.ratio(self.text)
-        self.places = grown.places.ratio(self.text)
+        self.distinct = grown.distinct.at(self.text) / grown.distinct.at(1)
+        self.places = grown.places.at(self.text) / grown.places.at(1)
         self.all_places = round((rehearsed.batches[0].places if rehearsed.batches else 0) * self.places)
         self.in_memory = fits_in_memory(self.all_places, resources.memory_bytes)
         self.learner = rehearsed  # or a second rehearsal, that learned from disk as the training will
@@ -99,15 +95,11 @@ class Forecast:
         rehearsed, learner = self._rehearsed, self.learner
         more_chunks = self._parts(self.text)[1] - self._parts(1.0)[1]
         counting = rehearsed.peak(*COUNTING) + self._resources.threads * self._grown.bytes_a_chunk * more_chunks
-        learning = max(learner.peak("learning"), learner.peak("words") + self._words_memory())
+        # its words take most when learning begins; the tables of pairs, which come later, hardly grow with the text
+        words = learner.batches[0].memory_bytes * self.places if learner.batches else 0.0
+        learning = max(learner.peak("learning"), learner.peak("words") + words)
         peak = min(self._resources.memory_bytes, max(counting, learning))
         return round(max(*rehearsed.peaks.values(), *learner.peaks.values(), peak))
-
-    def _words_memory(self) -> float:
-        """What the learner takes when it begins, which is when its words take most. The tables of pairs, which come
-        later, grow with the vocabulary and hardly with the text."""
-        batches = self.learner.batches
-        return batches[0].memory_bytes * self.places if batches else 0.0
 
     def disk_bytes(self) -> tuple[int, int]:
         """(the peak, what remains at the end)."""

@@ -9,6 +9,7 @@ All of `facts` is in the page too (the element `facts`: JSON, gzip, base64), so 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -106,11 +107,9 @@ def report(
 
 def _is_page(path: Path) -> bool:
     """Whether `report` wrote this file."""
-    try:
-        with open(path, "rb") as file:
-            return _MARK in file.read(4096)
-    except OSError:
-        return False
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return _MARK in file.read(4096)
+    return False
 
 
 def render(facts: Facts, playground: str = "") -> str:

@@ -26,6 +26,7 @@ from streambpe.arguments import arguments
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import UsageError, typed
+from streambpe.inspect.evaluate import refuse_read_again
 from streambpe.inspect.forecast import Forecast, Grown, Growth
 from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.rehearsal import rehearse as train_on_it
@@ -200,10 +201,7 @@ def _find_sources(sources: Sequence[str], how: Counting, options: CountConfig) -
     found, warnings = find_sources(sources, how, sample=FileSample(options.sample_files, options.seed))
     if not found:
         raise UsageError("Nothing to plan: name at least one SOURCE.")
-    if any(source.is_stream for source in found):
-        raise UsageError(
-            "Standard input can be read only once, and plan reads a part of its sources first: save it as a file."
-        )
+    refuse_read_again(found, 2)
     whole = next((source for source in found if source.kind == "txt"), None)
     if options.of_documents and whole is not None:
         raise UsageError(

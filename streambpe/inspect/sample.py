@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,11 +26,6 @@ from streambpe.sources.read import Reader, open_parquet
 from streambpe.sources.source import Block, Source
 from streambpe.sources.streams import SourceBytes, compression_of
 from streambpe.text.patterns import Pattern
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 WINDOW_BYTES = 256 << 10
 SUBSETS = 16
@@ -126,7 +120,7 @@ def writing_sample(source: Source, path: Path) -> Iterator[Callable[[Block], obj
             yield lambda block: rows.write_table(pa.table([pa.array(block.data, pa.large_string())], schema=schema))
 
 
-def _packing(path: Path, compression: str) -> BinaryIO:
+def _packing(path: Path, compression: str) -> Any:
     if compression == ".gz":
-        return cast(BinaryIO, gzip.open(path, "wb", 6))
-    return cast(BinaryIO, zstd.open(path, "wb")) if compression == ".zst" else path.open("wb")
+        return gzip.open(path, "wb", 6)
+    return pa.output_stream(path, compression="zstd" if compression else None)

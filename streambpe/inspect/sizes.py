@@ -65,7 +65,7 @@ def sizes(
     model: str | os.PathLike[str],
     text: Given | str,
     *,
-    vocab_size: int | str | Sequence[int | str] = (),
+    vocab_size: int | str | Sequence[int | str] | None = None,
     rare: int | str = RARE,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,

@@ -95,7 +95,7 @@ def export_counts(
         else:
             facts = {
                 "expression": expression,
-                "config": config.as_facts(),
+                "config": vars(config),
                 "documents": sum(part.spans.total("documents") for part in parts),
             }
             if left.sources:
@@ -160,9 +160,9 @@ def merge_counts(
         if target.state.exists():
             refuse_edited(target, resources, "and adding counts would undo that")
         versions = json.dumps(program_versions())
-        target.create({"config": json.dumps(mine.as_facts()), "versions": versions, **tables})
+        target.create({"config": json.dumps(vars(mine)), "versions": versions, **tables})
         if before != mine.bad_lines:
-            target.put_facts({"config": json.dumps(mine.as_facts())})
+            target.put_facts({"config": json.dumps(vars(mine))})
         meter = Meter("merging", total=len(opened), unit="runs")
         added = read_record(target).runs
         asked = [str(other.path.resolve()) for other in opened]
@@ -277,4 +277,4 @@ def _config_of(run: Run) -> CountConfig:
 
 
 def _told(config: CountConfig) -> str:
-    return ", ".join(f"{key} {value}" for key, value in config.as_facts().items() if key != "sequences")
+    return ", ".join(f"{key} {value}" for key, value in vars(config).items() if key != "sequences")

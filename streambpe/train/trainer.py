@@ -96,15 +96,14 @@ class Trainer:
         self.allow_partial = allow_partial
         self.until = until  # see train/until.py
         self.told: tuple[str, ...] = ()
-        self.meter = Meter("preparing", unit="tokens", memory_limit=self.training.resources.memory_bytes)
-        self.meter.facts["training"] = name
 
     # ------------------------------------------------------------------ the story
 
     def run(self) -> TrainResult:
         """Learn until the size is reached or no pair is left."""
         training = self.training
-        self.meter.begin_stages()
+        self.meter = Meter("preparing", unit="tokens", memory_limit=training.resources.memory_bytes)
+        self.meter.facts["training"] = training.name
         with training.run.lock(), disk_full_explained(training.run.path), waiting_for_tables(self.stop):
             if not self.allow_partial:
                 refuse_half_counted(training)

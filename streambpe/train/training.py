@@ -222,7 +222,7 @@ class Start(msgspec.Struct, frozen=True):
         how = corpus.counting
         untold = ["bad_utf8", "bad_lines", "sequences"]
         untold += [name for name in TOLD_IF_SET if getattr(how, name) == getattr(CountConfig, name)]
-        counted = {key: value for key, value in how.as_facts().items() if key not in untold}
+        counted = {key: value for key, value in vars(how).items() if key not in untold}
         pattern = how.split_pattern()
         if inherited is not None and inherited.log.header.config.get("unknown") == "drop":
             counted["unknown"] = "drop"

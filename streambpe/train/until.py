@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streambpe.config import MOST_DECIMALS, TrainConfig, parse_decimal
+from streambpe.config import MOST_DECIMALS, TrainConfig, decimal_text
 from streambpe.count_config import Counting
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.grown import GrownUses
@@ -48,23 +48,17 @@ def wanted_until(
     """The bytes per token to be reached and the texts, as a job keeps them; an error if they cannot be."""
     if target is None or not texts:
         raise UsageError("--until-bytes-per-token X and --text FILE belong together: give both, or leave both out.")
-    number = parse_decimal(target, _MOST, MOST_DECIMALS)
-    flag = f"--until-bytes-per-token {target}"
-    if not number:
-        raise UsageError(
-            f"{flag}: give a decimal number above 0 and at most {_MOST}, with at most {MOST_DECIMALS} places, such as "
-            "4.2. Nothing was changed."
-        )
+    wanted = decimal_text("--until-bytes-per-token", target, "above 0", _MOST, MOST_DECIMALS, "4.2")
     for given, what in (
         (config.superwords != "none", f"--superwords {config.superwords}"), (config.tau is not None, "--tau"),
         (config.batch == "paper", "--batch paper"), (bool(config.must), "--must"),
     ):  # fmt: skip
         if given:
-            raise UsageError(f"{flag}: with {what} a smaller training is not the beginning of a larger one, or "
-                             f"bytes per token also fall. Nothing was changed. Leave one of the two out, or "
-                             f"choose a size from `streambpe sizes`.")  # fmt: skip
+            raise UsageError(f"--until-bytes-per-token {target}: with {what} a smaller training is not the beginning "
+                             f"of a larger one, or bytes per token also fall. Nothing was changed. Leave one of the "
+                             f"two out, or choose a size from `streambpe sizes`.")  # fmt: skip
     find_sources(texts, how, in_part=True)
-    return format(number, "f"), *map(from_anywhere, texts)
+    return wanted, *map(from_anywhere, texts)
 
 
 def size_until(

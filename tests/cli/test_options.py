@@ -50,7 +50,7 @@ def test_the_docs_have_what_each_like_sets(like):
 
 def test_every_option_of_the_classes_is_an_option_of_train():
     """With the names that the functions know, so that what is given reaches them."""
-    params = {param.name: param for param in main.commands["train"].params}
+    params = {param.name: param for param in main.get_command(None, "train").params}
     for option in (*ALL.values(), *RESOURCE_OPTIONS):
         assert option.flag in params[option.name].opts
         assert option.help in params[option.name].help

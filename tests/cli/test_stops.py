@@ -21,7 +21,7 @@ def test_a_command_that_does_not_wait_for_ctrl_c_ends_with_130(monkeypatch):
     def press(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(main.commands["status"], "callback", press)
+    monkeypatch.setattr(main.get_command(None, "status"), "callback", press)
     assert cli("status", "run", expect=130).stderr == "streambpe: stopped by Ctrl-C. What was committed is kept.\n"
 
 

@@ -21,7 +21,7 @@ def broken(monkeypatch):
         raise ZeroDivisionError("one \n of two lines")
 
     for name in ("count", "encode", "import"):
-        monkeypatch.setattr(main.commands[name], "callback", fail)
+        monkeypatch.setattr(main.get_command(None, name), "callback", fail)
 
 
 def test_the_traceback_goes_into_the_run(broken, desk):
@@ -66,7 +66,7 @@ def test_what_the_system_refuses(monkeypatch, tmp_path, error, code, told):
     def fail(**_: object) -> None:
         raise error
 
-    monkeypatch.setattr(main.commands["count"], "callback", fail)
+    monkeypatch.setattr(main.get_command(None, "count"), "callback", fail)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     done = cli("count", tmp_path / "none", "a.txt", expect=code)
     assert done.stderr.startswith(told)

@@ -107,7 +107,7 @@ def export(
     to: str,
     output: str | os.PathLike[str],
     *,
-    vocab_size: int | str | Sequence[int | str] = (),
+    vocab_size: int | str | Sequence[int | str] | None = None,
     verify: str | None = None,
     compare: bool = True,
     force: bool = False,
@@ -184,9 +184,9 @@ def _not_comparable(to: str, asked: bool, verify: str | None) -> str:
     return why
 
 
-def several_sizes(given: int | str | Sequence[int | str]) -> list[int]:
+def several_sizes(given: int | str | Sequence[int | str] | None) -> list[int]:
     """The numbers of --vocab-size N,N,..."""
-    parts = given.split(",") if isinstance(given, str) else several(given)
+    parts = given.split(",") if isinstance(given, str) else several(() if given is None else given)
     try:
         return [whole_number(part) for part in parts]
     except TypeError:

@@ -173,9 +173,9 @@ def count_decided(
     made_with = facts or {"versions": json.dumps(program_versions()), **tables_fact(request.pattern)}
     if not folder.state.exists():
         list_parts(folder)  # strangers among them are told before tables are made
-    folder.create({**made_with, "config": json.dumps(how.as_facts())})
+    folder.create({**made_with, "config": json.dumps(vars(how))})
     if facts and json.loads(facts["config"]).get("bad_lines", "error") != how.bad_lines:
-        folder.put_facts({"config": json.dumps(how.as_facts())})
+        folder.put_facts({"config": json.dumps(vars(how))})
         warnings.append(f"{folder.path} is counted with --bad-lines {how.bad_lines} from now on.")
     job = CountJob(folder, how, request.pattern, resources, stop)
     result = job.run(request.found.sources, warnings, progress, facts)

@@ -239,7 +239,7 @@ class SuperwordPhase:
 
     def _tokens(self) -> PartsReader:
         """The documents as tokens in stage-2 chunks."""
-        pattern = encoding_pattern({**self.start.corpus.counting.as_facts(), **self.config.as_facts()})
+        pattern = encoding_pattern({**vars(self.start.corpus.counting), **self.config.as_facts()})
         return TokenReader(
             self.training.run.sequences.absolute(), self.documents, pattern, self.alphabet, self.book.contents,
             self.learned, disjoint=self.config.overlaps == "disjoint", most_bytes=self.spare // _REST_SHARE,
