@@ -108,7 +108,7 @@ def flow() -> Picture:
     y = picture.box(x, y, width, ["chunks of a block", "one table for each worker"], "memory")
     y = picture.arrow(middle, y, y + 34, "a rename commits counts and progress")
     y = picture.box(x, y, width, ["parts", "counts/*.parquet"], "disk")
-    y = picture.arrow(middle, y, y + 34, "fold: GROUP BY, one transaction")
+    y = picture.arrow(middle, y, y + 34, "fold: added up in C, one transaction")
     y = picture.box(x, y, width, ["chunk_counts", "every chunk, and how often it occurs"], "DuckDB")
     y = picture.arrow(middle, y, y + 34, "stop list, cut-off, weights")
     y = picture.box(x, y, width, ["words", "distinct chunks as rows of symbols"], "memory")
