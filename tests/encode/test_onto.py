@@ -95,6 +95,7 @@ FORMS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_the_old_file_is_kept_byte_for_byte(old, made, tmp_path, form):
     """However it is written, two stretches are put in, and the library reads the file."""

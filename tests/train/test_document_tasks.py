@@ -43,6 +43,7 @@ def test_the_first_attempt_at_every_task_is_lost(run: Path, monkeypatch: pytest.
     assert found.log.read_bytes() == (run / "model.events.jsonl").read_bytes()
 
 
+@pytest.mark.long
 def test_a_stop_is_heard_between_two_tasks(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is committed stays, and the same command goes on."""
 

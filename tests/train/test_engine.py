@@ -139,6 +139,7 @@ HOSTILE: dict[str, list[tuple[bytes, int]]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("overlaps", ["all", "disjoint"])
 def test_hostile_words(name, overlaps):

@@ -160,6 +160,7 @@ def made(base, texts, tmp_path_factory) -> Path:
     return run
 
 
+@pytest.mark.long
 def test_exports_are_the_old_ones_and_more(base, made, texts, tmp_path):
     """hf and tiktoken read the extended file; its vocabulary and merges begin with those of the old file. Special
     tokens between tokens, and ids that stand for nothing, are kept by an import, and by --extend of it."""

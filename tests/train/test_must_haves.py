@@ -26,6 +26,7 @@ def run(tmp_path_factory) -> Path:
     return text_run(tmp_path_factory.mktemp("must") / "run", natural_text(3, 20_000))
 
 
+@pytest.mark.long
 def test_exports_give_one_id(run, tmp_path):
     """In tokenizers and in tiktoken too; the file's lines are read as tokens are shown."""
     (tmp_path / "list.txt").write_text("\n".join(shown(text.encode()) for text in LISTED) + "\n", encoding="utf-8")

@@ -280,6 +280,7 @@ def test_learning_with_weights(grouped):
     assert dict(rows(run, "SELECT chunk, n FROM single_token_chunks")).items() <= kept.items()
 
 
+@pytest.mark.long
 def test_a_group_without_text_is_a_group(tmp_path):
     """It adds up, weighs nothing, and may get text later."""
     for name, text in (("a", "some words and some more"), ("b", "")):
