@@ -23,6 +23,7 @@ from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.train.engine.learning import HotPairs
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.phase import SuperwordPhase
+from streambpe.train.superwords.tasks import readers
 from streambpe.train.tables import Joined, Standing
 from streambpe.train.training import Corpus, Training
 
@@ -66,7 +67,7 @@ def join_superwords(phase: SuperwordPhase) -> Joined:
     book = phase.start.book()
     book.add(made.events, 0)
     phase.meter.stage = "documents"
-    documents_sum = documents_digest(phase.training.run, phase.documents, phase.work.readers(phase.documents))
+    documents_sum = documents_digest(phase.training.run, phase.documents, readers(phase.room, phase.documents))
     return Joined(
         _joined_journal(phase, made), book, made.ahead, runs, Standing(_in_model(phase, book), None), documents_sum
     )

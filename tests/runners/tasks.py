@@ -22,7 +22,7 @@ from streambpe.errors import SourceError
 from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Attempt, Calls, Here, Lost, Runner
 from streambpe.train.counting import spread as counting
-from streambpe.train.superwords import work
+from streambpe.train.superwords import tasks as asking
 
 
 class InsteadOfRay(Runner):
@@ -93,7 +93,7 @@ def instead_of_ray(patch: pytest.MonkeyPatch, runner: Any = InsteadOfRay) -> Non
     fake = ModuleType("ray")
     fake.__spec__ = ModuleSpec("ray", None)
     patch.setitem(sys.modules, "ray", fake)
-    for module in (counting, encoding, work):
+    for module in (counting, encoding, asking):
         patch.setattr(module, "OnRay", runner)
 
 

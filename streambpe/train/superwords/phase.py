@@ -42,7 +42,7 @@ from streambpe.later import polars as pl
 from streambpe.model.eventlog import Event, Op, events_digest, merge_event, supermerge_event
 from streambpe.model.events import Events
 from streambpe.progress import Meter
-from streambpe.resources import BASE_BYTES, release_memory, room_for_arrays, sure_room
+from streambpe.resources import BASE_BYTES, Resources, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, has_note, is_sealed
 from streambpe.store.models import encoding_pattern
@@ -63,7 +63,6 @@ from streambpe.train.superwords.runs import Kept, OpenChunks, RunTable, write_ru
 from streambpe.train.superwords.stage2 import TokenReader
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.tasks import DocumentTasks
-from streambpe.train.superwords.work import Work
 from streambpe.train.training import Start
 from streambpe.train.words import WordFiles
 
@@ -210,7 +209,7 @@ class SuperwordPhase:
         if has_note(self.sums.path, self.made_of):
             stage(self.reader.places)
         else:
-            files = DocumentTasks("neighbours", self.folder, self.made_of, self.reader).answer(self.work, stage)
+            files = DocumentTasks("neighbours", self.folder, self.made_of, self.reader).answer(self.room, stage)
             self.sums.add_up_neighbours(files, self.made_of)
         if uw:
             self._make_words()
@@ -225,9 +224,9 @@ class SuperwordPhase:
         )
 
     @property
-    def work(self) -> Work:
-        """Where the answers about documents are left."""
-        return Work(self.folder, replace(self.resources, memory_bytes=self.spare))
+    def room(self) -> Resources:
+        """What questions about documents may take, beside all that the training holds."""
+        return replace(self.resources, memory_bytes=self.spare)
 
     def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
@@ -361,7 +360,7 @@ class SuperwordPhase:
         if not is_sealed(folder, fingerprint(self.made_of, folder.name)):
             kept = Kept(keys, open_chunks, len(self.spellings.contents))
             stage, name = self._stage("runs", self.reader.places), folder.name.replace("words", "runs")
-            found = DocumentTasks(name, self.folder, self.made_of, self.reader, kept).answer(self.work, stage)
+            found = DocumentTasks(name, self.folder, self.made_of, self.reader, kept).answer(self.room, stage)
             write_run_words(found, folder, self.sums, self.made_of)
             release_memory()
         return WordFiles(folder)

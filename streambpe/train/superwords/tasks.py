@@ -13,7 +13,7 @@ tests let a process die, for attempt N at a question of this kind: KIND-N-begun,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,17 +26,21 @@ import pyarrow.parquet as pq
 from streambpe.arrays import Int32
 from streambpe.core.pairs import PairTable, count_from_here
 from streambpe.core.runs import RUNS
+from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
+from streambpe.resources import Resources
 from streambpe.runners.attempts import commit_first, own_folder
-from streambpe.runners.runner import Attempt, Here, Runner
+from streambpe.runners.ray import Needs, OnRay
+from streambpe.runners.runner import Attempt, Calls, Here, Runner
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
+from streambpe.store.sequences import SequencePart
 from streambpe.store.shards import cuts_of, pieces_of
+from streambpe.system import remove_folder
 from streambpe.text.split import alarm
 from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, PartsReader
 from streambpe.train.superwords.runs import Kept, RunCounting
 from streambpe.train.superwords.sums import NEIGHBOURS
-from streambpe.train.superwords.work import Advance, Question, Work
 
 # Places between two cuts: a 32nd of all within these bounds. A kill costs each worker a task; each task's file repeats
 # the frequent rows of the others.
@@ -46,6 +50,8 @@ MOST_PLACES = 128 << 20  # the same where this process works alone
 _LEAST_TABLE = 64 << 20
 _GROUP_ROWS = 1 << 13  # of neighbours in a row group: a range of keys is read from all files
 _KEY_BYTES = 48  # of a neighbour that runs are not cut between, in a worker
+_ATTEMPTS = "attempts"  # the folder where attempts at tasks write
+_SHARED_BYTES = 24 << 20  # of what all tasks have in common (words, eligible chunks), while a worker gets it
 
 
 class TaskStopped(Exception):
@@ -53,10 +59,17 @@ class TaskStopped(Exception):
 
 
 Ends = tuple[int, int]  # what one task answers for: the places from the first to the second
+Advance = Callable[[int], None]  # told how many places were read; may raise to stop between two parts
+
+
+def readers(resources: Resources, parts: Sequence[SequencePart]) -> int:
+    """How many threads of this process may each hold a part."""
+    largest = max((part.places for part in parts), default=0)
+    return max(1, min(resources.threads, resources.memory_bytes // 2 // max(1, largest * PART_BYTES)))
 
 
 @dataclass(frozen=True)
-class DocumentTasks(Question):
+class DocumentTasks:
     """What all tasks of one question have in common. They leave files (key, n) that add up to the counts of all
     neighbours; or, told what runs are not cut between, (run, by, n), of all runs that hold two symbols or more."""
 
@@ -86,27 +99,37 @@ class DocumentTasks(Question):
         largest = max((part.places for part in self.reader.parts), default=0)
         return self.threads * PART_BYTES * largest + (_KEY_BYTES * len(self.kept.keys) if self.kept else 0)
 
-    def answer(self, work: Work, advance: Advance) -> list[Path]:
-        """Have all files made; those that are there and were made of the same are kept."""
+    def answer(self, resources: Resources, advance: Advance) -> list[Path]:
+        """Have all files made; those that are there and were made of the same are kept.
+
+        `resources`: what all tasks may take. Threads of this process do them, or Ray if that is asked for and the
+        memory has room for it; who works never changes an answer.
+        """
         places = self.reader.places
         if not places:
             return []
-        runner = work.runner(self.held_bytes + _LEAST_TABLE)
-        if not isinstance(runner, Here):
-            return self.answer_by(runner, min(max(places // _TASKS, LEAST_TASK), MOST_TASK), advance)
-        alone = replace(self, threads=work.readers(self.reader.parts))
-        return alone.answer_by(runner, MOST_PLACES // self.reader.effort, advance)
-
-    def answer_by(self, runner: Runner, size: int, advance: Advance) -> list[Path]:
-        """The same by a runner, in tasks of about so many places."""
-        cuts = cuts_of(self.reader.parts, size, 0, self.reader.places)
-        shards = {self.file(ends): ends for ends in pairwise(cuts)}
+        runner: Runner = Here(1, resources.memory_bytes)
+        if resources.engine == "ray":
+            needs = self.held_bytes + _LEAST_TABLE
+            with contextlib.suppress(LimitError):
+                runner = OnRay(Needs(resources, 0, needs, self.folder / "ray", extra_bytes=_SHARED_BYTES))
+        tasks, size = self, min(max(places // _TASKS, LEAST_TASK), MOST_TASK)
+        if isinstance(runner, Here):
+            tasks = replace(self, threads=readers(resources, self.reader.parts))
+            size = MOST_PLACES // self.reader.effort
+        shards = {self.file(ends): ends for ends in pairwise(cuts_of(self.reader.parts, size, 0, places))}
         for path in self.folder.glob(f"{self.prefix}-[0-9]*-[0-9]*.parquet"):
             if path not in shards or not has_note(path, self.made_of):
                 path.unlink()
         left = [ends for path, ends in shards.items() if not path.exists()]
-        advance(self.reader.places - sum(stop - start for start, stop in left))
-        self.ask(runner, shard_neighbours if self.kept is None else shard_runs, left, advance)
+        advance(places - sum(stop - start for start, stop in left))
+        task, attempts = shard_neighbours if self.kept is None else shard_runs, self.folder / _ATTEMPTS
+        remove_folder(attempts)  # first, so that what a dead command left cannot commit any more
+        try:
+            runner.map(Calls(task, left, on_advance=advance, describe=self.describe, shared=tasks))
+        finally:
+            runner.close()
+            remove_folder(attempts)
         self.reader.close()
         return list(shards)
 
@@ -127,7 +150,7 @@ class DocumentTasks(Question):
     def writing(self, ends: Ends, attempt: Attempt, schema: pa.Schema, compression: str) -> Iterator[pq.ParquetWriter]:
         """Write a task's file: it is committed when the block ends, unless the task was told to stop."""
         target, place = self.file(ends), f"{self.kind}-{attempt.number}"
-        own = own_folder(self.attempts, target.stem, attempt.number)
+        own = own_folder(self.folder / _ATTEMPTS, target.stem, attempt.number)
         with contextlib.suppress(TaskStopped), own as folder:
             failpoint(f"{place}-begun")
             made = folder / target.name
