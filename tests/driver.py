@@ -16,11 +16,13 @@ from streambpe.cli.signals import stop_on_signals
 from streambpe.config import TrainConfig
 from streambpe.errors import StreambpeError
 from streambpe.resources import Resources, prepare_allocators
+from streambpe.store.run import Run
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import tasks
 from streambpe.train.trainer import Trainer
+from streambpe.train.training import Training
 
 RESOURCES = Resources(400 * 10**6, 2)
 
@@ -49,7 +51,8 @@ def learn(given: dict[str, Any], stop: threading.Event) -> None:
     if "tuning" in how:
         how["tuning"] = EngineTuning(**how["tuning"])
     rests = Rests(given.get("rest", 0.0))
-    Trainer(given["run"], config, resources=RESOURCES, stop=stop, on_batch=rests, **how).run()
+    training = Training(Run.open(given["run"]), config, how.pop("name", "main"), RESOURCES)
+    Trainer(training, stop=stop, on_batch=rests, **how).run()
 
 
 def main() -> None:

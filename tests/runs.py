@@ -36,6 +36,7 @@ from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.trainer import Trainer
+from streambpe.train.training import Training
 
 EVERY_COMMAND = {name: main.get_command(None, name) for name in main.list_commands(None)}
 
@@ -94,6 +95,11 @@ class StopAfter(threading.Event):
         return self.times < 0
 
 
+def trainer(run: Path, config: TrainConfig, *, name: str = "main", resources: Resources = SMALL, **how: Any) -> Trainer:
+    """A training of a counted run."""
+    return Trainer(Training(Run.open(run), config, name, resources), **how)
+
+
 class Enough(Exception):
     """Ends a training between two passes."""
 
@@ -106,9 +112,9 @@ def break_off(run: Path, *, passes: int, tuning: EngineTuning | None = None, **o
         if next(seen) > passes:
             raise Enough
 
-    how: dict[str, Any] = {"resources": SMALL, "checkpoint_seconds": 0.0, "on_batch": on_batch, "tuning": tuning}
+    how: dict[str, Any] = {"checkpoint_seconds": 0.0, "on_batch": on_batch, "tuning": tuning or EngineTuning()}
     with pytest.raises(Enough):
-        Trainer(run, TrainConfig(**options), **how).run()
+        trainer(run, TrainConfig(**options), **how).run()
 
 
 class Killed(BaseException):

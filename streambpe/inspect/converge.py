@@ -54,6 +54,7 @@ from streambpe.train.balance_texts import READ_WHOLE
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer
+from streambpe.train.training import Training
 
 if TYPE_CHECKING:
     from streambpe.keywords import LearnKeywords
@@ -235,7 +236,7 @@ def _learn(
             part = writer.commit(
                 [Span("prefix", "counts", "", 0, writer.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")]
             )
-    Trainer(run, config, resources=resources, stop=stop).run()
+    Trainer(Training(run, config, "main", resources), stop=stop or threading.Event()).run()
     log = read_event_log(log_path(run, "main"))
     remove_folder(place)
     return log, part

@@ -43,6 +43,7 @@ from streambpe.train.as_model import config_of_log
 from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.extension import Extension
 from streambpe.train.trainer import Trainer
+from streambpe.train.training import Training
 
 _SMALL_FILES = ("run.json", "state.duckdb*", "*.events.jsonl", "*pending.events", "*extended.jsonl")
 _TABLES = ("events", "tokens", "token_counts", "stop_words", "weighted_counts", "vetoed", "superword_neighbours",
@@ -124,13 +125,12 @@ def _learn(run: Run, name: str, again: str, config: TrainConfig, resources: Reso
 
     resources = replace(resources, learner="core" if config.balance else "tables")
     tuning = EngineTuning(floor_ratio=_ALL_PAIRS)
-    trainer = Trainer(run, config, name=again, resources=resources, on_batch=on_batch, tuning=tuning,
-                      allow_partial=True)  # fmt: skip
+    training = Training(run, config, again, resources)
     try:
-        trainer.run()
+        Trainer(training, on_batch=on_batch, tuning=tuning, allow_partial=True).run()
         return read_event_log(log_path(run, again))
     finally:
-        shutil.rmtree(trainer.training.private, ignore_errors=True)
+        shutil.rmtree(training.private, ignore_errors=True)
         for left in (log_path(run, again), journal_path(run, again)):
             left.unlink(missing_ok=True)
 

@@ -36,7 +36,7 @@ from streambpe.train.engine.rules import Batch
 from streambpe.train.made_with import keep_options
 from streambpe.train.request import Request, describe_job, resolve
 from streambpe.train.trainer import Trainer
-from streambpe.train.training import TrainResult
+from streambpe.train.training import Training, TrainResult
 
 if TYPE_CHECKING:
     from streambpe.keywords import JobKeywords, TrainKeywords
@@ -97,14 +97,11 @@ def train(
             request.given, request.counting, request.config, request.resources,
             checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial, until=until,
         )  # fmt: skip
-        trainer = Trainer(
-            folder, request.config, name=name, resources=request.resources, progress=progress, stop=stop,
-            on_batch=on_batch, checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial, until=until,
-        )  # fmt: skip
-        decided = request.decide(trainer.training, allow_partial=allow_partial)
+        training = Training(folder, request.config, name, request.resources)
+        decided = request.decide(training, allow_partial=allow_partial)
         with folder.lock(), disk_full_explained(folder.path):
             if decided is not None and folder.known_facts() != decided.facts:  # another command made the RUN meanwhile
-                decided = request.decide(trainer.training, allow_partial=allow_partial)
+                decided = request.decide(training, allow_partial=allow_partial)
             status = content_of(folder.status_file)
             if request.extension is not None:
                 put_content(extended_path(folder, name), request.extension.lines)
@@ -112,7 +109,7 @@ def train(
             jobs_before = put_job(folder, name, job)
             failpoint("job-written")
             try:
-                return _count_and_learn(trainer, job, decided)
+                return _count_and_learn(training, job, decided, progress, stop, on_batch)
             except UsageError:
                 write_jobs(folder, jobs_before)  # `resume` must not go on with what was refused
                 put_content(folder.status_file, status)
@@ -156,25 +153,29 @@ def resume(
             f"{folder.path} was counting {job.streams[0]}, which only its program can give again: call "
             "train_from_iterator as before to continue. Nothing was changed."
         )
-    trainer = Trainer(
-        folder, job.config, name=name, resources=resources, progress=progress, stop=stop,
-        checkpoint_seconds=job.checkpoint_seconds, allow_partial=job.allow_partial, until=job.until,
-    )  # fmt: skip
-    with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(trainer.stop):
+    training, stop = Training(folder, job.config, name, resources), stop or threading.Event()
+    with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(stop):
         decided = None
         if not job.counted:
             decided = decide_count(folder, list_sources(job.sources, job.counting, folder), job.counting, resources)
-        return _count_and_learn(trainer, job, decided)
+        return _count_and_learn(training, job, decided, progress, stop)
 
 
-def _count_and_learn(trainer: Trainer, job: Job, decided: CountRequest | None) -> TrainResult:
+def _count_and_learn(
+    training: Training, job: Job, decided: CountRequest | None, progress: str, stop: threading.Event,
+    on_batch: Callable[[Batch], None] | None = None,
+) -> TrainResult:  # fmt: skip
     """Count what is to be counted, if anything, then learn. Locked by the caller."""
-    run, name = trainer.training.run, trainer.training.name
+    run, name = training.run, training.name
     warnings: tuple[str, ...] = ()
     if decided is not None:
-        warnings = count_decided(run, decided, trainer.training.resources, trainer.progress, trainer.stop).warnings
+        warnings = count_decided(run, decided, training.resources, progress, stop).warnings
         put_job(run, name, structs.replace(job, counted=True))
     run.refuse_missing()
+    trainer = Trainer(
+        training, progress=progress, stop=stop, on_batch=on_batch, checkpoint_seconds=job.checkpoint_seconds,
+        allow_partial=job.allow_partial, until=job.until,
+    )  # fmt: skip
     result = trainer.run()
     if job.until:  # from here on it is a training of this size
         put_job(run, name, structs.replace(job, counted=True, config=trainer.training.config, until=()))

@@ -23,23 +23,20 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import KW_ONLY, dataclass, field, replace
 
-from streambpe.config import TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import EventLogError, LimitError, Stopped
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import LeftOut
 from streambpe.model.eventlog import EventLog, check_sizes, log_lines, write_log_lines
 from streambpe.progress import Meter, Reporter
-from streambpe.resources import Resources, release_memory
+from streambpe.resources import release_memory
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.identity import replacing
 from streambpe.store.job import CHECKPOINT_SECONDS
 from streambpe.store.journal import Journal
 from streambpe.store.parts import parts_by_group
-from streambpe.store.run import Run
 from streambpe.store.trainings import TokenTable
 from streambpe.store.weights import check_weights
 from streambpe.train.beginning import open_journal
@@ -62,6 +59,7 @@ SNAPSHOT_SECONDS = 60.0  # no snapshot is made sooner: a minute of learning is s
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
 
 
+@dataclass(eq=False)
 class Trainer:
     """One training in a counted run. `run()` starts it, goes on with it, or finds it done.
 
@@ -69,33 +67,17 @@ class Trainer:
     changes an event.
     """
 
-    def __init__(
-        self,
-        run: Run | Path | str,
-        config: TrainConfig | None = None,
-        *,
-        name: str = "main",
-        resources: Resources | None = None,
-        progress: str = "none",
-        stop: threading.Event | None = None,
-        on_batch: Callable[[Batch], None] | None = None,
-        checkpoint_seconds: float = CHECKPOINT_SECONDS,
-        snapshot_seconds: float = SNAPSHOT_SECONDS,
-        tuning: EngineTuning | None = None,
-        allow_partial: bool = False,
-        until: Sequence[str] = (),
-    ) -> None:
-        folder = run if isinstance(run, Run) else Run.open(run)
-        self.training = Training(folder, config or TrainConfig(), name, resources or Resources.from_options())
-        self.progress = progress
-        self.stop = stop or threading.Event()
-        self.on_batch = on_batch
-        self.checkpoint_seconds = checkpoint_seconds
-        self.snapshot_seconds = snapshot_seconds
-        self.tuning = tuning or EngineTuning()
-        self.allow_partial = allow_partial
-        self.until = until  # see train/until.py
-        self.told: tuple[str, ...] = ()
+    training: Training
+    _: KW_ONLY
+    progress: str = "none"
+    stop: threading.Event = field(default_factory=threading.Event)
+    on_batch: Callable[[Batch], None] | None = None
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    snapshot_seconds: float = SNAPSHOT_SECONDS
+    tuning: EngineTuning = field(default_factory=EngineTuning)
+    allow_partial: bool = False
+    until: Sequence[str] = ()  # see train/until.py
+    told: tuple[str, ...] = field(default=(), init=False)
 
     # ------------------------------------------------------------------ the story
 

@@ -17,9 +17,8 @@ from streambpe.inspect.asked import spill_folder
 from streambpe.resources import Resources
 from streambpe.store.run import Run
 from streambpe.text.shown import harmless, shown
-from streambpe.train.trainer import Trainer
 from tests.hostile import hostile_text
-from tests.runs import SMALL, cli
+from tests.runs import SMALL, cli, trainer
 from tests.tiers import examples
 from tests.uses import GOES_ON, LOOKS, MAKES_FILES, MAKES_MORE, with_wrong_places, words_of
 
@@ -156,7 +155,7 @@ def test_what_is_spilled_into_a_shared_folder_is_nobody_elses(desk, tmp_path):
     before = os.umask(0)
     try:
         limits = Resources(SMALL.memory_bytes, 1, shared)
-        Trainer(run.path, TrainConfig(vocab_size=262), name="spilled", resources=limits, on_batch=look).run()
+        trainer(run.path, TrainConfig(vocab_size=262), name="spilled", resources=limits, on_batch=look).run()
         with spill_folder(run, shared) as folder:
             look(folder)
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streambpe.config import TrainConfig
 from streambpe.errors import CountUnfinished, SourceError, Stopped, StreambpeError
 from streambpe.inspect.check import check, what_is_open
 from streambpe.inspect.converge import converge
@@ -18,9 +19,8 @@ from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.counting.job import CountResult
-from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
-from tests.runs import SMALL, StopAfter, cli, cli_killed, killed_at, log_of, rows
+from tests.runs import SMALL, StopAfter, cli, cli_killed, killed_at, log_of, rows, trainer
 from tests.samples import natural_text, written
 
 
@@ -97,7 +97,7 @@ def test_sources_added_to_a_trained_run_and_stopped(files, whole, run, tmp_path,
     for learn in (
         lambda: train(run, name="all", vocab_size=300, resources=SMALL),
         lambda: train(run, more, name="all", vocab_size=300, resources=SMALL),
-        lambda: Trainer(run, resources=SMALL).run(),
+        lambda: trainer(run, TrainConfig()).run(),
     ):
         with pytest.raises(CountUnfinished, match=rf"c\.txt \(.*`streambpe resume {run}`.*allow-partial"):
             learn()

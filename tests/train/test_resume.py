@@ -30,7 +30,6 @@ from streambpe.train import trainer as training
 from streambpe.train.commands import resume, train, train_from_iterator
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.trainer import Trainer
 from tests.oracles.tables import check
 from tests.runs import (
     ROOT,
@@ -46,6 +45,7 @@ from tests.runs import (
     log_of,
     rows,
     text_run,
+    trainer,
 )
 from tests.samples import natural_text, written
 
@@ -87,8 +87,8 @@ def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **argume
                 raise Enough
             stop.set()
 
-    arguments = {"resources": SMALL, "checkpoint_seconds": 5 if stop_at is None else 0, **arguments}
-    job = Trainer(run, TrainConfig.from_options(**options), on_batch=on_batch, stop=stop, **arguments)
+    arguments = {"checkpoint_seconds": 5 if stop_at is None else 0, **arguments}
+    job = trainer(run, TrainConfig.from_options(**options), on_batch=on_batch, stop=stop, **arguments)
     try:
         job.run()
     except (Enough, Stopped):
@@ -383,7 +383,7 @@ def test_a_reader_delays_the_tables_and_nothing_else(run, unbroken, monkeypatch)
     with held_open(run, "reader"):
         assert learn(run, stop_at=5, how="stop") is None  # Stopped, not an error about the file
         assert len(Journal.read(run / "pending.events").events) > 0
-        assert not Trainer(run, TrainConfig(**OPTIONS), resources=SMALL).run().folded
+        assert not trainer(run, TrainConfig(**OPTIONS)).run().folded
         assert (run / "model.events.jsonl").read_bytes() == unbroken
         assert (run / "pending.events").exists()
     assert check(run, resources=SMALL) == []

@@ -26,11 +26,10 @@ from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.superwords import stage2, sums, tasks
-from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, change, cli, ended, log_of, rows, small_blocks, view_rows
+from tests.runs import SMALL, change, cli, ended, log_of, rows, small_blocks, trainer, view_rows
 from tests.samples import prose_documents, written
 from tests.tiers import seeds
 
@@ -130,7 +129,7 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
 def learn(run: Path, options: dict, name: str = "main", **more) -> list:
     """The events that a training learns from a counted run."""
     config = TrainConfig.from_options(**options)
-    result = Trainer(run, config, name=name, **{"resources": SMALL, **more}).run()
+    result = trainer(run, config, name=name, **more).run()
     return list(log_of(run, "model" if name == "main" else name).events) if result else []
 
 

@@ -24,10 +24,9 @@ from streambpe.resources import Resources
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.trainer import Trainer
 from tests.oracles.tables import check
 from tests.peers import by_tokenizers, merges_of
-from tests.runs import SMALL, break_off, counted_run, log_of, text_run
+from tests.runs import SMALL, break_off, counted_run, log_of, text_run, trainer
 from tests.samples import natural_text
 from tests.tiers import long
 
@@ -168,6 +167,6 @@ def test_blocks_lie_under_temp_dir_while_learning(tmp_path):
         assert not list((run / "training").rglob("*.npy"))
 
     how = {"resources": Resources(SMALL.memory_bytes, 1, temp), "on_batch": look}
-    Trainer(run, TrainConfig(vocab_size=300), **how, tuning=EngineTuning(force_scan=True, block_places=20)).run()
+    trainer(run, TrainConfig(vocab_size=300), **how, tuning=EngineTuning(force_scan=True, block_places=20)).run()
     assert seen
     assert list(temp.iterdir()) == []

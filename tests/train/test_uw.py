@@ -19,11 +19,10 @@ from streambpe.sources.source import Source
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import phase
-from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, log_of, rows, small_blocks
+from tests.runs import SMALL, cli, log_of, rows, small_blocks, trainer
 from tests.samples import prose_documents, written
 from tests.tiers import seeds
 from tests.train.test_superwords import documents_run, in_small_pieces, learn, learn_two_ways, random_options
@@ -165,7 +164,7 @@ def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path, monke
 
     config, roomy = TrainConfig.from_options(**options), Resources(8 * 10**9, 2)  # pairs are told where there is room
     with pytest.raises(Stopped):
-        Trainer(run, config, resources=roomy, on_batch=on_batch, stop=stop, checkpoint_seconds=0).run()
+        trainer(run, config, resources=roomy, on_batch=on_batch, stop=stop, checkpoint_seconds=0).run()
     assert rows(run, "SELECT value FROM facts WHERE key = 'pair_counts_at'") == [("5",)]
     assert check(run, resources=SMALL) == []
 
