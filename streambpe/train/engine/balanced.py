@@ -53,7 +53,7 @@ from streambpe.train.engine.from_disk import (
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, Bounds, Words
-from streambpe.train.engine.scan import Digest, Links, ScanColumn
+from streambpe.train.engine.scan import Digest, ScanColumn
 from streambpe.train.engine.state import State
 
 _BATCH_SECONDS = 0.1
@@ -162,7 +162,7 @@ class BalancedLearning(Learning):
         held = [group.words for group in groups] + [group.text for group in groups if group.text]
         for i, words in enumerate(held):
             folder = options.work_dir / f"column-{i}"
-            column = ScanColumn(folder, disjoint=state.disjoint, threads=options.threads)
+            column = ScanColumn(folder, state)
             for some in columns(word_slices(words), block_places(options), 2):
                 column.append(*some)
             self._columns.append(column)
@@ -277,7 +277,7 @@ class BalancedLearning(Learning):
             best = best_pair(hot[group], self.state)
             self._boil_down(best, NO_LIMIT)
             self._least = [MAX_COUNT] * self._groups
-            self._least[group] = best.least
+            self._least[group] = best.floor
         else:
             tokens = sum(len(digest.column) for digest in self._digests)
             self._links = more_links(self._links, tokens, self._digest_room())
@@ -287,12 +287,12 @@ class BalancedLearning(Learning):
     def _digest_room(self) -> int:
         return min(digest_room(self.state.options), self._room(len(self._columns)) // _BYTES_WITH_PAIRS)
 
-    def _boil_down(self, links: Links, limit: int = 0) -> bool:
+    def _boil_down(self, links: HotPairs, limit: int = 0) -> bool:
         """Learn from digests made of these links; False if there is no room. `limit`: of tokens and of bytes, in place
         of what --memory leaves."""
         room = limit or self._digest_room()
         for column in self._columns:
-            digest = column.digest(links, self.state.next_id, room)
+            digest = column.digest(links, room)
             if digest is None:
                 self._digests = []
                 return False
@@ -364,10 +364,10 @@ class BalancedLearning(Learning):
         self._columns = []
 
 
-def _union(some: Sequence[HotPairs]) -> Links:
+def _union(some: Sequence[HotPairs]) -> HotPairs:
     """The pairs of all groups."""
     keys = np.unique(np.concatenate([one.left << 32 | one.right for one in some]))
-    return Links(keys >> 32, keys & 0xFFFFFFFF, 0, [], None)
+    return HotPairs(keys >> 32, keys & 0xFFFFFFFF, np.zeros_like(keys), 0)
 
 
 def _chains(digest: Digest) -> Parts:

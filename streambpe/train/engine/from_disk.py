@@ -20,7 +20,7 @@ from streambpe.train.engine.column import columns, read_column
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions
-from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
+from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, ScanColumn
 from streambpe.train.engine.state import State
 
 FEWEST_LINKS, MOST_LINKS = 64, 1 << 15  # pairs that make chains in one stage of a scan
@@ -50,11 +50,11 @@ def count_column(column: ScanColumn, state: State, record: PassRow) -> HotPairs:
     return counter.hot_pairs(options.at_least, most, state.allowed if state.filters else None)
 
 
-def best_pair(hot: HotPairs, state: State) -> Links:
-    """The best pair. One merge needs no pairs that others may be born across."""
+def best_pair(hot: HotPairs, state: State) -> HotPairs:
+    """The best pair."""
     label, at = state.labels(), np.flatnonzero(hot.n == hot.n.max())
     best = at[np.lexsort((label[hot.right[at]], label[hot.left[at]]))[:1]]
-    return Links(hot.left[best], hot.right[best], int(hot.n.max()), [], None)
+    return hot.only(best)._replace(floor=int(hot.n.max()))
 
 
 def more_links(links: int, tokens: int, room: int) -> int:
@@ -73,10 +73,7 @@ class DiskLearning(Learning):
         """`parts`: the words in pieces, each of which becomes a block or several."""
         self.state = state
         options = state.options
-        # Words that have become one token are dropped, unless deletions may split them.
-        self.column = ScanColumn(
-            folder / "column", disjoint=state.disjoint, threads=options.threads, drop_finished=state.lives is None
-        )
+        self.column = ScanColumn(folder / "column", state)
         self.hot: HotPairs | None = None  # of the words as they are now; none before these are counted
         self.stage: MemoryLearning | None = None  # learns from the digest while the column waits on disk
         self.digest: Digest | None = None
@@ -117,11 +114,12 @@ class DiskLearning(Learning):
         hot, options = self._count(record), self.state.options
         if not len(hot.n):
             return False
-        links = None if self._had_no_room else self._links_of(hot)
-        room = digest_room(options)
-        digest = None if links is None else self._learn_from(links, room, options.memory_bytes // 2)
+        room, links, digest = digest_room(options), hot.best(self._links), None  # more links if more tie for the best
+        self._alone = self._had_no_room or len(links.n) > MOST_LINKS
+        if not self._alone:
+            digest = self._learn_from(links, room, options.memory_bytes // 2)
         self._alone, self._had_no_room = digest is None, False
-        if links is None or digest is None:
+        if digest is None:
             self._links = max(FEWEST_LINKS, self._links // 2)
             digest = self._learn_from(best_pair(hot, self.state), MAX_COUNT, NO_LIMIT)
         else:
@@ -129,26 +127,17 @@ class DiskLearning(Learning):
         self.digest = digest
         return True
 
-    def _learn_from(self, links: Links, room: int, memory_bytes: int) -> Digest | None:
+    def _learn_from(self, links: HotPairs, room: int, memory_bytes: int) -> Digest | None:
         """Begin a stage with the chains of these pairs; None if they take more room, or learning more memory."""
-        digest = self.column.digest(links, self.state.next_id, room)
+        digest = self.column.digest(links, room, alone=self._alone)
         if digest is None:
             return None
         words = [read_column(digest.column, digest.weights)]
         try:
-            self.stage = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=links.least)
+            self.stage = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=links.floor)
         except NoRoom:
             return None
         return digest
-
-    def _links_of(self, hot: HotPairs) -> Links | None:
-        """The best pairs, such that every other pair counts less: at most `_links`, or more where more than that tie
-        for the best. None where there is no pair, or where more tie for the best than may ever be links."""
-        some = hot.best(self._links)
-        if not 0 < len(some.n) <= MOST_LINKS:
-            return None
-        refused = None if self.state.rule is None else self.state.rule.allows
-        return Links(some.left, some.right, some.floor, sorted(self.state.banned), refused)
 
     def is_ready_to_move(self) -> bool:
         """Whether no stage is under way; one that has nothing left to learn is ended first."""
@@ -162,12 +151,9 @@ class DiskLearning(Learning):
         stage, digest, self.stage, self.digest = self.stage, self.digest, None, None
         if stage is None or digest is None:
             return
-        self.column.rewrite(digest, stage.words())
+        self.column.rewrite(digest, stage.words(), last)
         stage.close()
         self.hot = None
-        deleted = [event for event in (last.events if last else ()) if event.into and event.n]
-        if deleted:
-            self.column.split(deleted)
 
     # ------------------------------------------------------------------ what there is
 

@@ -9,7 +9,7 @@ number of blocks, and the digest within its room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,11 +20,13 @@ from streambpe.arrays import Bool, Int32, Int64, write_array
 from streambpe.core.binding import ChunkTable
 from streambpe.core.scan import ChainFinder, numbered
 from streambpe.core.strings import ChunkList, merge
-from streambpe.model.events import Event
 from streambpe.system import remove_folder
 from streambpe.threads import in_order
 from streambpe.train.engine.column import SEPARATOR, read_column, split_token, write_column
-from streambpe.train.engine.pair_counter import PairCounter, PairFilter
+from streambpe.train.engine.learning import HotPairs
+from streambpe.train.engine.pair_counter import PairCounter
+from streambpe.train.engine.rules import Batch, PairRule
+from streambpe.train.engine.state import State
 
 T = TypeVar("T")
 
@@ -32,32 +34,16 @@ SCAN_BYTES_PER_PLACE = 40  # of a block at work
 _PLACES = 1 << 20  # looked at together by a rule, which takes 40 bytes for each
 
 
-class Links(msgspec.Struct):
-    """The pairs that chains are made of: those that may merge, then those that may not (`banned`, and what `allowed`
-    refuses)."""
-
-    left: Int64
-    right: Int64
-    least: int  # every pair with at least this count is included
-    banned: list[tuple[int, int]]
-    allowed: PairFilter | None
-
-    def finder(self, ids: int) -> ChainFinder:
-        """A finder of the chains made of these pairs, and of those that may not merge."""
-        banned = np.array(self.banned, np.int64).reshape(-1, 2)
-        left, right = np.append(self.left, banned[:, 0]), np.append(self.right, banned[:, 1])
-        return ChainFinder(left, right, len(self.left), ids)
-
-    def refused(self, column: Int32) -> Bool | None:
-        """Which places of a column hold a pair that `allowed` refuses; None if there is no such rule."""
-        if self.allowed is None:
-            return None
-        refused = np.zeros(len(column), np.bool_)
-        for at in range(0, len(column), _PLACES):
-            left, right = column[at : at + _PLACES], column[at + 1 : at + 1 + _PLACES]
-            inside = np.flatnonzero((left[: len(right)] >= 0) & (right >= 0))
-            refused[at + inside] = ~self.allowed(left[inside].astype(np.int64), right[inside].astype(np.int64))
-        return refused
+def refused_places(column: Int32, rule: PairRule | None) -> Bool | None:
+    """Which places of a column hold a pair that a rule refuses; None if there is no such rule."""
+    if rule is None:
+        return None
+    refused = np.zeros(len(column), np.bool_)
+    for at in range(0, len(column), _PLACES):
+        left, right = column[at : at + _PLACES], column[at + 1 : at + 1 + _PLACES]
+        inside = np.flatnonzero((left[: len(right)] >= 0) & (right >= 0))
+        refused[at + inside] = ~rule.allows(left[inside].astype(np.int64), right[inside].astype(np.int64))
+    return refused
 
 
 class Digest(msgspec.Struct):
@@ -67,17 +53,14 @@ class Digest(msgspec.Struct):
     weights: Int64
     numbers: ChunkTable
     finder: ChainFinder
-    links: Links
+    rule: PairRule | None  # chains go on over the pairs that it refuses
 
 
 class ScanColumn:
     """The column as compact blocks in files; memory does not grow with its length. See the module."""
 
-    def __init__(self, folder: Path, *, disjoint: bool, threads: int, drop_finished: bool = True) -> None:
-        self.folder = folder
-        self.disjoint = disjoint
-        self.drop_finished = drop_finished
-        self.threads = max(1, threads)
+    def __init__(self, folder: Path, state: State) -> None:
+        self.folder, self.state, self.threads = folder, state, max(1, state.options.threads)
         self.lengths: list[int] = []
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -91,7 +74,7 @@ class ScanColumn:
 
     def _write(self, number: int, column: Int32, weights: Int64, shorter: bool = False) -> None:
         """`shorter`: some words may have become one token."""
-        if shorter and self.drop_finished:
+        if shorter and self.state.lives is None:  # else deletions may split them
             column, weights = write_column(*read_column(column, weights))
         tokens, weight = self._paths(number)
         for array, path in ((column, tokens), (weights, weight)):
@@ -113,26 +96,14 @@ class ScanColumn:
         """Bytes in memory while a pass runs."""
         return SCAN_BYTES_PER_PLACE * self.threads * max(self.lengths, default=0)
 
-    def split(self, deleted: Sequence[Event]) -> None:
-        """Deleted tokens become their parts, in this order: one sweep that reads each block and writes those it
-        changes."""
-
-        def one(number: int, column: Int32, weights: Int64) -> None:
-            if np.isin(column, [gone.id for gone in deleted]).any():
-                for gone in deleted:
-                    column = split_token(column, gone)
-                self._write(number, column, weights)
-
-        list(self._each(one))
-
     def count_pairs(self, limit: int, folder: Path) -> PairCounter:
         """Every pair with its count, from scratch, in about so many bytes and files under the folder."""
         counter = PairCounter(limit, folder, self.threads)
 
-        list(self._each(lambda _, column, weights: counter.count(column, weights, self.disjoint)))
+        list(self._each(lambda _, column, weights: counter.count(column, weights, self.state.disjoint)))
         return counter
 
-    def digest(self, links: Links, ids: int, room: int) -> Digest | None:
+    def digest(self, pairs: HotPairs, room: int, *, alone: bool = False) -> Digest | None:
         """The stretches in which merges above a count can happen; made in one sweep, small whatever the column's
         length.
 
@@ -148,16 +119,20 @@ class ScanColumn:
         wherever (x, y) stands now, so their pair counted no less: it is above the floor, hence inside a chain, and so
         is each token that x and y were made of. All occurrences of (x, y) are in the digest, and what is best there is
         best everywhere. Pairs that may not merge do not count for the floor, yet something may be born across them:
-        they are links of chains too (`Links`). Two ways to make one token would break "the last token that x had", so a
-        merge onto a living token ends the stage.
+        they are links of chains too (not where the best pair is `alone`: one merge needs none). Two ways to make one
+        token would break "the last token that x had", so a merge onto a living token ends the stage.
 
         None where chains outgrow `room` tokens. O(places) time; memory: a few blocks, and some 60 bytes per token of
         the digest.
         """
-        finder = links.finder(ids)
+        rule, banned = self.state.rule, np.array(sorted(self.state.banned), np.int64).reshape(-1, 2)
+        if alone:
+            rule, banned = None, banned[:0]
+        left, right = np.append(pairs.left, banned[:, 0]), np.append(pairs.right, banned[:, 1])
+        finder = ChainFinder(left, right, len(pairs.left), self.state.next_id)
 
         def one(_: int, column: Int32, weights: Int64) -> ChunkList:
-            return finder.count(column, weights, links.refused(column))
+            return finder.count(column, weights, refused_places(column, rule))
 
         lists: list[ChunkList] = []
         tokens, folded = 0, 0
@@ -174,21 +149,26 @@ class ScanColumn:
         if chains.text_bytes // finder.itemsize > room:
             return None
         flat, offsets = finder.tokens(chains)
-        return Digest(*write_column(flat, offsets, chains.n), numbered(chains), finder, links)
+        return Digest(*write_column(flat, offsets, chains.n), numbered(chains), finder, rule)
 
-    def rewrite(self, digest: Digest, chains: Iterable[tuple[Int32, Int64, Int64]]) -> None:
-        """Every chain becomes what learning made of it in the digest: one sweep that reads and writes each block.
+    def rewrite(self, digest: Digest, chains: Iterable[tuple[Int32, Int64, Int64]], last: Batch | None = None) -> None:
+        """Every chain becomes what learning made of it in the digest, then the tokens that the last batch deleted
+        become their parts: one sweep that reads each block and writes those it changes.
 
         O(places) time; memory: a few blocks.
         """
         parts = [write_column(*part, 1)[0] for part in chains]
         column = np.concatenate([part[:-1] for part in parts] + [parts[-1][-1:]])
         first = np.flatnonzero(column == SEPARATOR) + 1
+        deleted = [event for event in (last.events if last else ()) if event.into and event.n]
 
         def one(number: int, block: Int32, weights: Int64) -> None:
-            size = len(block)
-            block = digest.finder.rewrite(digest.numbers, block, digest.links.refused(block), column, first)
-            if len(block) < size:
+            size, refused = len(block), refused_places(block, digest.rule)
+            block = digest.finder.rewrite(digest.numbers, block, refused, column, first)
+            changed = len(block) < size or np.isin(block, [gone.id for gone in deleted]).any()
+            for gone in deleted:
+                block = split_token(block, gone)
+            if changed:
                 self._write(number, block, weights, shorter=True)
 
         list(self._each(one))
