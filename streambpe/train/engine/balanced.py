@@ -398,10 +398,6 @@ class BalancedEngine(Engine):
     def _by_group(self) -> bool:
         return isinstance(self.learning, BalancedLearning)
 
-    def _move(self) -> None:
-        if not self._by_group:  # the words of groups move together
-            super()._move()
-
     def _to_disk(self) -> None:
         if not self._by_group:
             super()._to_disk()
