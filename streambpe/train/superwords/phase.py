@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -138,7 +137,6 @@ class SuperwordPhase:
         self.spare = room_of(self.resources.memory_bytes, self.known_bytes)
         self.least = max(1, self.config.min_frequency)
         self.engine: Engine | None = None
-        self.queue: deque[Event] = deque()
         self.next_at_most = 0  # what the next supermerge of the engine counts, or less
         self.taken = 0  # supermerges that found a place in the one order
         self.level = 0  # which of the levels is T of the engine, or of the next one; behind the last: nothing is left
@@ -153,7 +151,6 @@ class SuperwordPhase:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._look_at_documents()
         self._begin_supermerges()
-        self.queue.extend(self.supermerges)
         try:
             made = interleave(
                 self.alphabet, len(self.start.corpus.stop_words), self.words, self.next_supermerge, self.goal.tokens,
@@ -285,7 +282,7 @@ class SuperwordPhase:
     def next_supermerge(self, least: int, room: int, word: int) -> tuple[bytes, bytes, int] | None:
         """What the next supermerge joins, and its count, if that is at least so much. There is room for so many tokens
         more; word: the number of the word step that is next."""
-        while not self.queue:
+        while self.taken == len(self.supermerges):
             if self.level == len(self.levels):
                 return None
             if self.engine is None:
@@ -297,9 +294,9 @@ class SuperwordPhase:
                 self.level += 1
             else:
                 self._step(least, room, word)
-        if self.queue[0].n < least:
+        event = self.supermerges[self.taken]
+        if event.n < least:
             return None
-        event = self.queue.popleft()
         self.taken += 1
         left, right = (self.spellings.contents[part] for part in event.pair)
         return left, right, event.n
@@ -321,13 +318,10 @@ class SuperwordPhase:
         if batch is None or not batch.events:  # nothing that counts T is left, or the next supermerge counts less
             self.next_at_most = (self.threshold if batch is None else wanted) - 1
             return
-        opened = False
-        for merge in batch.events:
-            event = supermerge_event(*merge.pair, merge.id, merge.n)
-            self.supermerges.append(event)
-            opened |= self.spellings.add(event)
-            self.queue.append(event)
-        self.journal.add_pass(self.supermerges[-len(batch.events) :], batch.record)
+        learned = Events.of(supermerge_event(*merge.pair, merge.id, merge.n) for merge in batch.events)
+        self.supermerges.extend(learned)
+        opened = sum(map(self.spellings.add, learned))
+        self.journal.add_pass(learned, batch.record)
         if self.on_batch:
             self.on_batch(batch)
         ahead = len(self.counts)  # word steps before the last of these
