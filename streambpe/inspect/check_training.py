@@ -88,7 +88,7 @@ def _read_log(run: Run, name: str, facts: dict[str, str]) -> EventLog | None:
     extends = config_of_log(log).extends
     if extends is not None:
         found = Extension.kept(run, name, extends)
-        if tuple(log.events[: found.events]) != tuple(found.log.events):
+        if tuple(log.events[: len(found.log.events)]) != tuple(found.log.events):
             raise RunError(f"the events do not begin with those of {extended_path(run, name).name}")
     return log
 

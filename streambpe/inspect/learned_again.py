@@ -118,7 +118,7 @@ def _learn(run: Run, name: str, again: str, config: TrainConfig, resources: Reso
     """What a training learns now."""
     if config.extends is not None:
         shutil.copyfile(extended_path(run, name), extended_path(run, again))
-        present_meter().done = Extension.kept(run, name, config.extends).events
+        present_meter().done = len(Extension.kept(run, name, config.extends).log.events)
 
     def on_batch(batch: Batch) -> None:
         present_meter().advance(len(batch.events))

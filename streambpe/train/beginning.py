@@ -24,7 +24,7 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
         journal = read_journal(training)
         refuse_changes(training, journal.training, identity["corpus"])
         # one that was cut off inside the events of the model, which nobody learns again, is begun anew below
-        if inherited is None or len(journal.events) >= inherited.events:
+        if inherited is None or len(journal.events) >= len(inherited.log.events):
             if journal.training["config"]["vocab_size"] == training.config.vocab_size:
                 return journal
             if "left_out" in journal.training:

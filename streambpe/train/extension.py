@@ -121,11 +121,6 @@ class Extension:
         """The event log."""
         return b"".join(log_lines(self.log)[0])
 
-    @property
-    def digest(self) -> str:
-        """TrainConfig.extends."""
-        return hashlib.sha256(self.lines).hexdigest()
-
     def options(self, learning: Mapping[str, Any], counting: Counting) -> tuple[dict[str, Any], Counting]:
         """(options of learning, how to count): the model's, where they are not given. An error if one is given that
         belongs to the model, and differs."""
@@ -149,7 +144,8 @@ class Extension:
         for name, value in counting.options.items():
             if name in SPLITTING and name in options and value != options[name]:
                 self._refuse(name, value, options[name])
-        both, counting = with_options(options, {**learning, "extends": self.digest}, counting)
+        extends = hashlib.sha256(self.lines).hexdigest()
+        both, counting = with_options(options, {**learning, "extends": extends}, counting)
         wanted, size = both.get("vocab_size"), Model(self.log).n_vocab
         uncounted = 0 if both.get("count_specials", True) else len(self.log.header.specials) + self.log.header.reserved
         if wanted is not None and wanted <= size - uncounted:
@@ -203,11 +199,6 @@ class Extension:
     # ------------------------------------------------------------------ what a training has from it
 
     @property
-    def events(self) -> int:
-        """How many there are."""
-        return len(self.log.events)
-
-    @property
     def stop_words(self) -> list[str]:
         """The model's stop words."""
         return [word.content.decode() for word in self.log.header.stop_words]
@@ -217,7 +208,7 @@ class Extension:
         """(the model's special tokens with the ids they have, the ids that stay): for the header of what is learned."""
         model = Model(self.log)
         specials = tuple(Special(special.text, model.special_ids[special.text]) for special in self.log.header.specials)
-        return specials, FixedIds.of(self.events, model.reserved_ids)
+        return specials, FixedIds.of(len(self.log.events), model.reserved_ids)
 
     def base_tokens(self) -> tuple[list[bytes], list[int]]:
         """(what each id stands for, how many symbols it has), as the engine takes it."""

@@ -90,7 +90,7 @@ class Trainer:
             if not self.allow_partial:
                 refuse_half_counted(training)
             if training.inherited is not None:
-                refuse_too_little_memory(training.resources, str(training), training.inherited.events)
+                refuse_too_little_memory(training.resources, str(training), len(training.inherited.log.events))
             corpus = find_corpus(training)
             warnings = (f"{EDITED}.",) * ("edited" in corpus.totals) + self.told
             done = None if self.until else finished(training, corpus.totals["sha256"])

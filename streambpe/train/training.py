@@ -199,7 +199,7 @@ class Start(msgspec.Struct, frozen=True):
     @property
     def brought(self) -> int:
         """How many of the first events are those of a model that is extended."""
-        return 0 if self.training.inherited is None else self.training.inherited.events
+        return 0 if self.training.inherited is None else len(self.training.inherited.log.events)
 
     @property
     def goal(self) -> Goal:
