@@ -19,7 +19,7 @@ from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import Batch, EngineOptions, Words
 from streambpe.train.engine.state import State
-from streambpe.train.words import WordFiles
+from streambpe.train.words import open_columns, write_columns
 from tests import oracles
 
 BYTES = bytes_alphabet()
@@ -146,8 +146,8 @@ def wrong_pairs(engine: Engine) -> list[str]:
 
 def gone_on_with(engine: Engine, folder, events, **options) -> Engine:
     """An engine with the words that another one has after these events, written and read back."""
-    files = WordFiles.write(folder, engine.words())
-    return new_engine(files.open(), BASE, engine_options(**options), events)
+    write_columns(folder, engine.words())
+    return new_engine(open_columns(folder), BASE, engine_options(**options), events)
 
 
 def run(words, merges, *, check=False, rule=None, base=BASE, **options):

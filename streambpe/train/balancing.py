@@ -62,7 +62,7 @@ class RunWords:
     def together(self, events: Events) -> Words:
         """See GroupedWords."""
         folder = self._start.training.private / "words"
-        return write_words(self._start.corpus.chunks, self._cut(events), folder).open()
+        return write_words(self._start.corpus.chunks, self._cut(events), folder)
 
     def apart(self, events: Events) -> list[Group]:
         """See GroupedWords."""
@@ -74,11 +74,11 @@ class RunWords:
             if size:  # a group without text is never compressed badly
                 words = write_words(parts, cut, training.private / f"words-{i}", 1)
                 ratio = Fraction(config.balance_ratios.get(compose_name(name), "1"))
-                group = Group(words.open(), ratio / size)
+                group = Group(words, ratio / size)
                 if (digest := config.balanced_on.get(compose_name(name))) is not None:
                     part = read_text(training.run, digest, range_bytes(training.resources))
                     text = write_words([part], cut, training.private / f"text-{i}", 1)
-                    group = Group(words.open(), ratio, text.open())
+                    group = Group(words, ratio, text)
                 groups.append(group)
         return groups
 

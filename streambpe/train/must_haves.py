@@ -42,7 +42,7 @@ from streambpe.train.engine.learning import Parts
 from streambpe.train.engine.rules import Batch, Words
 from streambpe.train.engine.state import State
 from streambpe.train.training import Start
-from streambpe.train.words import WordFiles
+from streambpe.train.words import open_columns, write_columns
 
 
 def chunk_of(text: str, config: TrainConfig, how: CountConfig, where: str = "") -> str:
@@ -138,10 +138,10 @@ class MustHaves:
         """Make them tokens, here and in the engine's words, which pass through this folder."""
         merges, state = self._merges(engine.state), engine.state
         n, replay = np.zeros(len(merges), np.int64), BulkReplay(merges, state.next_id + len(merges))
-        files = WordFiles.write(folder, _made_in(engine.words(), replay, n, state.disjoint))
+        write_columns(folder, _made_in(engine.words(), replay, n, state.disjoint))
         columns = [*(merges.column(name) for name in ("left", "right", "id")), n]
         batch = Batch.of(columns, PassRow(mode=MUST_HAVES))
-        engine.go_on_with(files.open(), batch.events)
+        engine.go_on_with(open_columns(folder), batch.events)
         self.take(batch.events)
         return batch
 

@@ -16,13 +16,13 @@ from streambpe.store.trainings import FOLD_BYTES
 from streambpe.system import remove_folder
 from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine
-from streambpe.train.engine.rules import EngineOptions, EngineTuning, Veto
+from streambpe.train.engine.rules import EngineOptions, EngineTuning, Veto, Words
 from streambpe.train.engine.state import State
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.extension import TOKEN_BYTES, encoded_chunks
 from streambpe.train.snapshots import find_snapshot
 from streambpe.train.training import Start, Training
-from streambpe.train.words import ChunkCutter, WordFiles, training_codec, write_words
+from streambpe.train.words import ChunkCutter, open_columns, training_codec, write_words
 
 _SAME = ("batch", "cap_divisor", "max_batch", "min_frequency", "max_token_length")  # options of the engine
 
@@ -42,8 +42,8 @@ def open_engine(start: Start, journal: Journal, tuning: EngineTuning, meter: Met
     else:
         if snapshot is None:
             meter.stage = "words"
-        files = _write_words(start) if snapshot is None else WordFiles(snapshot)
-        engine = _engine(start, options, files, events[:known], vetoed)
+        words = _write_words(start) if snapshot is None else open_columns(snapshot)
+        engine = _engine(start, options, words, events[:known], vetoed)
     if known == len(events):
         return engine
     meter.stage = "learning again"
@@ -63,19 +63,19 @@ def learn_again(training: Training, engine: Engine, events: Events, wanted: int 
         ) from None
 
 
-def _write_words(start: Start) -> WordFiles:
+def _write_words(start: Start) -> Words:
     """The words before the first event that is learned here."""
     release_memory()  # of reading the counts
     cut: ChunkCutter = training_codec(start.alphabet, start.corpus.counting.unencodable).split_many
     if start.training.inherited is not None:
         cut = encoded_chunks(start.training.inherited.log)
-    files = write_words(start.corpus.chunks, cut, start.training.private / "words")
+    words = write_words(start.corpus.chunks, cut, start.training.private / "words")
     del cut
     release_memory()
-    return files
+    return words
 
 
-def _engine(start: Start, options: EngineOptions, files: WordFiles, known: Events, vetoed: Sequence[Veto]) -> Engine:
+def _engine(start: Start, options: EngineOptions, words: Words, known: Events, vetoed: Sequence[Veto]) -> Engine:
     """The engine for these words, which these events made what they are."""
     # the bytes of the ids before those of the stop words, and how many symbols each has; of a model that is extended,
     # those of all its ids
@@ -87,7 +87,7 @@ def _engine(start: Start, options: EngineOptions, files: WordFiles, known: Event
     brought = () if inherited is None else inherited.log.events
     is_whole = start.training.config.whole_characters
     rule = WholeCharacterRule(start.alphabet, first_id, brought) if is_whole else None
-    return Engine(files.open(), State(tokens, options, first_id, lengths, rule), known, vetoed)
+    return Engine(words, State(tokens, options, first_id, lengths, rule), known, vetoed)
 
 
 def _options_of_words(start: Start, tuning: EngineTuning) -> EngineOptions:

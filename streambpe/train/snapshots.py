@@ -24,7 +24,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
 from streambpe.system import remove_folder
 from streambpe.train.engine.engine import Engine
-from streambpe.train.words import WordFiles
+from streambpe.train.words import write_columns
 
 CHOICES = "choices.json"
 
@@ -50,7 +50,7 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
     try:
         choices = engine.choices()
         if choices is None:
-            WordFiles.write(temporary, engine.words())
+            write_columns(temporary, engine.words())
         else:
             temporary.mkdir(parents=True)
             (temporary / CHOICES).write_bytes(msgspec.json.encode(choices))

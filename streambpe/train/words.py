@@ -15,7 +15,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -156,40 +155,33 @@ def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:
     return codec_of(alphabet, unknown)
 
 
-class WordFiles(msgspec.Struct, frozen=True):
-    """The columns of one training's words."""
+def columns_in(folder: Path) -> tuple[Path, Path, Path]:
+    """The files of words in a folder: symbols (int32), offsets (int64, one more than words), weights (int64)."""
+    return folder / "symbols.i32", folder / "offsets.i64", folder / "weights.i64"
 
-    folder: Path
 
-    @property
-    def paths(self) -> tuple[Path, Path, Path]:
-        """symbols (int32), offsets (int64, one more than words), weights (int64)."""
-        return self.folder / "symbols.i32", self.folder / "offsets.i64", self.folder / "weights.i64"
+def write_columns(folder: Path, words: Iterable[tuple[Int32, Int64, Int64]]) -> None:
+    """Write words that come in parts: (symbols, offsets, weights) each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (symbol_path, offset_path, weight_path), at = columns_in(folder), 0
+    with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
+        write_array(np.zeros(1, np.int64), offsets)
+        for some, ends, n in words:
+            first, last = int(ends[0]), int(ends[-1])
+            write_array(some[first:last], symbols)
+            write_array(ends[1:] + (at - first), offsets)
+            write_array(n, weights)
+            at += last - first
 
-    @classmethod
-    def write(cls, folder: Path, words: Iterable[tuple[Int32, Int64, Int64]]) -> WordFiles:
-        """Write words that come in parts: (symbols, offsets, weights) each."""
-        folder.mkdir(parents=True, exist_ok=True)
-        files, at = cls(folder), 0
-        symbol_path, offset_path, weight_path = files.paths
-        with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
-            write_array(np.zeros(1, np.int64), offsets)
-            for some, ends, n in words:
-                first, last = int(ends[0]), int(ends[-1])
-                write_array(some[first:last], symbols)
-                write_array(ends[1:] + (at - first), offsets)
-                write_array(n, weights)
-                at += last - first
-        return files
 
-    def open(self) -> Words:
-        """Memory maps of the columns; nothing is read yet."""
-        symbols, offsets, weights = self.paths
-        if not symbols.stat().st_size:
-            return Words(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))
-        return Words(
-            np.memmap(symbols, np.int32, "r"), np.memmap(offsets, np.int64, "r"), np.memmap(weights, np.int64, "r")
-        )
+def open_columns(folder: Path) -> Words:
+    """Memory maps of the columns; nothing is read yet."""
+    symbols, offsets, weights = columns_in(folder)
+    if not symbols.stat().st_size:
+        return Words(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))
+    return Words(
+        np.memmap(symbols, np.int32, "r"), np.memmap(offsets, np.int64, "r"), np.memmap(weights, np.int64, "r")
+    )
 
 
 # What cuts chunks into symbols: a codec's split_many, or the same of a model that is extended, whose tokens are the
@@ -222,9 +214,10 @@ def known_stretches(symbols: Int32, sizes: Int64, n: Int64) -> tuple[Int32, Int6
     return symbols[known], np.bincount(stretch, minlength=int(begins.sum())), n[word[begins]]
 
 
-def write_words(parts: Sequence[Part], cut: ChunkCutter, folder: Path, shortest: int = 2) -> WordFiles:
+def write_words(parts: Sequence[Part], cut: ChunkCutter, folder: Path, shortest: int = 2) -> Words:
     """Write the words of a training; those of fewer symbols than `shortest` are left out."""
-    return WordFiles.write(folder, _words(parts, cut, shortest))
+    write_columns(folder, _words(parts, cut, shortest))
+    return open_columns(folder)
 
 
 def _words(parts: Sequence[Part], cut: ChunkCutter, shortest: int) -> Iterator[tuple[Int32, Int64, Int64]]:

@@ -16,7 +16,7 @@ from streambpe.resources import Resources, keeper, release_memory
 from streambpe.store.run import Run
 from streambpe.system import library_pages, resident_bytes
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.words import WordFiles
+from streambpe.train.words import columns_in
 from tests.runs import ROOT, cli_process, counted_run, log_of, rows
 from tests.samples import written
 
@@ -152,10 +152,10 @@ from pathlib import Path
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import EngineOptions
 from streambpe.train.engine.state import State
-from streambpe.train.words import WordFiles
+from streambpe.train.words import open_columns
 folder = Path(sys.argv[1])
 options = EngineOptions(memory_bytes=24 << 20, threads=1, work_dir=folder / "blocks")
-Engine(WordFiles(folder).open(), State([bytes([b]) for b in range(256)], options)).close()
+Engine(open_columns(folder), State([bytes([b]) for b in range(256)], options)).close()
 """
 
 
@@ -164,7 +164,7 @@ def test_words_larger_than_the_limit_are_read_some_at_a_time(tmp_path):
     """6 million words in files, 144 MB: what is resident on their way to blocks does not grow with them."""
     symbols = np.tile(np.arange(97, 103, dtype=np.int32), 2_000_000)
     words = (symbols, 2 * np.arange(6_000_001), np.ones(6_000_000, np.int64))
-    for path, array in zip(WordFiles(tmp_path).paths, words, strict=True):
+    for path, array in zip(columns_in(tmp_path), words, strict=True):
         array.tofile(path)
     assert resident_at_most("-c", _READ_WORDS, tmp_path) < 200 * MB
 

@@ -16,7 +16,7 @@ from streambpe.model.eventlog import Op
 from streambpe.train.engine import scan
 from streambpe.train.engine.rules import Words
 from streambpe.train.engine.whole_characters import WholeCharacterRule
-from streambpe.train.words import WordFiles
+from streambpe.train.words import columns_in, open_columns, write_columns
 from tests import oracles
 from tests.sequential import (
     BASE,
@@ -220,16 +220,16 @@ def test_going_on_from_a_snapshot_holds_no_copy_of_it(tmp_path, force_scan):
     offsets = np.arange(0, 4_800_001, 4)
     words = Words(rng.integers(97, 123, 4_800_000, np.int32), offsets, np.ones(1_200_000, np.int64))
     engine = new_engine(words, BASE, engine_options(force_scan=True, block_places=60_000))
-    files = WordFiles.write(tmp_path / "snap", engine.words())
+    write_columns(tmp_path / "snap", engine.words())
     engine.close()
     options = engine_options(force_scan=force_scan, block_places=60_000)
     tracemalloc.start()
     try:
-        new_engine(files.open(), BASE, options).close()
+        new_engine(open_columns(tmp_path / "snap"), BASE, options).close()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < sum(path.stat().st_size for path in files.paths) / 4
+    assert peak < sum(path.stat().st_size for path in columns_in(tmp_path / "snap")) / 4
 
 
 def test_going_on_behind_known_events(tmp_path):

@@ -51,7 +51,7 @@ from streambpe.system import tree_memory
 from streambpe.text.eligible import text_test
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.learning import HotPairs
-from streambpe.train.engine.rules import Batch, Bounds, EngineTuning
+from streambpe.train.engine.rules import Batch, Bounds, EngineTuning, Words
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.opening import engine_options, learn_again
@@ -63,7 +63,7 @@ from streambpe.train.superwords.stage2 import TokenReader
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.tasks import DocumentTasks
 from streambpe.train.training import Start
-from streambpe.train.words import WordFiles
+from streambpe.train.words import open_columns
 
 _REST_SHARE = 64  # of the free memory: a document without a certain border may take one part
 _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
@@ -348,7 +348,7 @@ class SuperwordPhase:
             self._published = book, len(self.journal.events)
             self.publish(engine, self.journal, book)
 
-    def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> WordFiles:
+    def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> Words:
         """The documents' runs as words, cut at all neighbours but these; words that are there are kept."""
         folder = self.folder / f"words-{cut}-{open_chunks.name}"
         if not is_sealed(folder, fingerprint(self.made_of, folder.name)):
@@ -357,7 +357,7 @@ class SuperwordPhase:
             found = DocumentTasks(name, self.folder, self.made_of, self.reader, kept).answer(self.room, stage)
             write_run_words(found, folder, self.sums, self.made_of)
             release_memory()
-        return WordFiles(folder)
+        return open_columns(folder)
 
     def _open_engine(self, events: Sequence[Event], known_bytes: int) -> None:
         """Cut runs at T, and bring the engine to the last of these supermerges. known_bytes: of all events known."""
@@ -376,7 +376,7 @@ class SuperwordPhase:
         )
         rule = join_rule(config, self.alphabet, self.learned, base, self.eligible, self.start.corpus.pattern)
         state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
-        engine = Engine(words.open(), state)
+        engine = Engine(words, state)
         learn_again(self.training, engine, Events.of(merge_event(*event.pair, event.id, event.n) for event in events))
         self.engine, self.next_at_most = engine, engine.learning.next_at_most()
 

@@ -54,9 +54,9 @@ from streambpe.files import put_in_place, unfinished
 from streambpe.later import polars as pl
 from streambpe.store.made_of import fingerprint, seal_folder
 from streambpe.system import remove_folder
-from streambpe.train.engine.rules import release_maps
+from streambpe.train.engine.rules import Words, release_maps
 from streambpe.train.superwords.sums import Sums
-from streambpe.train.words import WordFiles
+from streambpe.train.words import write_columns
 
 
 class OpenChunks(msgspec.Struct):
@@ -140,25 +140,24 @@ class RunCounting:
         self._pieces = []
 
 
-def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
+def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: str) -> None:
     """Write runs as words for the engine; the files of the runs are added up and removed."""
     remove_folder(folder)
     temporary = unfinished(folder)
     remove_folder(temporary)
-    WordFiles.write(temporary, sums.runs(files))
+    write_columns(temporary, sums.runs(files))
     seal_folder(temporary, fingerprint(made_of, folder.name))
     failpoint("words-filled")
     put_in_place(temporary, folder)
     failpoint("words-written")
     for path in files:
         path.unlink()
-    return WordFiles(folder)
 
 
 class RunTable(msgspec.Struct, frozen=True):
     """What the tables get of a phase two: the runs, and where the neighbours are."""
 
-    words: WordFiles
+    words: Words
     neighbours: Path  # of all (sums.py)
     floor: int  # neighbours that stand in at least so many places belong in table superword_neighbours
     chunks: pl.DataFrame  # rows (symbol, chunk)
@@ -168,8 +167,7 @@ class RunTable(msgspec.Struct, frozen=True):
         known = numbered["symbol"].to_numpy()
         number_of = np.zeros(known.max(initial=0) + 1, np.int32)
         number_of[known] = numbered["number"].to_numpy()
-        columns = self.words.open()
-        symbols, offsets, weights = columns.symbols, columns.offsets, columns.weights
+        symbols, offsets, weights = self.words.symbols, self.words.offsets, self.words.weights
         for start, stop in slices(offsets, places_at_once):
             some = pa.array(number_of[symbols[offsets[start] : offsets[stop]]])
             numbers = pa.LargeListArray.from_arrays(offsets[start : stop + 1] - offsets[start], some)
