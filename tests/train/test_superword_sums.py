@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from streambpe.resources import Resources
 from streambpe.store.made_of import has_note
 from streambpe.train.superwords import sums as module
 from streambpe.train.superwords.sums import Sums
@@ -43,7 +44,7 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     monkeypatch.setattr(module, "_NEIGHBOUR_BYTES", module.LEAST_BYTES // rows_at_once)
     monkeypatch.setattr(module, "_FILES", 2)
     files, wanted = neighbour_files(tmp_path, 1, 5, 2000)
-    sums = Sums(tmp_path / "neighbours.parquet", 0, 2, None)
+    sums = Sums(tmp_path / "neighbours.parquet", Resources(0, 2))
     assert not has_note(sums.path, "these")
     sums.add_up_neighbours(files, "these")
     assert not any(path.exists() for path in files)
@@ -55,7 +56,7 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     counts = sorted(wanted.values(), reverse=True)
     ranks = [0, 1, 5, 100, len(counts) - 1]
     assert sums.counts_at([*ranks, len(counts)], 1) == [counts[rank] for rank in ranks]
-    nothing = Sums(tmp_path / "nothing.parquet", 0, 1, None)
+    nothing = Sums(tmp_path / "nothing.parquet", Resources(0, 1))
     nothing.add_up_neighbours([], "these")
     assert has_note(nothing.path, "these")
     assert (nothing.keys(1).tolist(), nothing.counts_at([0, 3], 1)) == ([], [])
@@ -65,7 +66,7 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
 
 def test_damaged_neighbours_count_as_absent(tmp_path):
     files, wanted = neighbour_files(tmp_path, 2, 2, 40_000)
-    sums = Sums(tmp_path / "neighbours.parquet", 0, 1, None)
+    sums = Sums(tmp_path / "neighbours.parquet", Resources(0, 1))
     sums.add_up_neighbours(files, "these")
     data = bytearray(sums.path.read_bytes())
     for damaged in (data[:100], b"", bytes([*data[:999], data[999] ^ 1, *data[1000:]])):
@@ -93,14 +94,14 @@ def test_runs(tmp_path, monkeypatch, bytes_a_run):
         files.append(tmp_path / f"runs-{number}.parquet")
         frame.write_parquet(files[-1])
     found: Counter[bytes] = Counter()
-    for symbols, offsets, n in Sums(tmp_path / "neighbours.parquet", 0, 2, None).runs(files):
+    for symbols, offsets, n in Sums(tmp_path / "neighbours.parquet", Resources(0, 2)).runs(files):
         assert (offsets[0], offsets[-1]) == (0, len(symbols))
         for (start, end), count in zip(pairwise(offsets.tolist()), n.tolist(), strict=True):
             run = symbols[start:end].tobytes()
             assert run not in found
             found[run] = count
     assert found == wanted
-    assert list(Sums(tmp_path / "neighbours.parquet", 0, 2, None).runs([])) == []
+    assert list(Sums(tmp_path / "neighbours.parquet", Resources(0, 2)).runs([])) == []
 
 
 def hash_of(run: bytes) -> int:
@@ -110,7 +111,7 @@ def hash_of(run: bytes) -> int:
 
 def test_no_neighbours(tmp_path):
     """Documents without two chunks side by side."""
-    sums = Sums(tmp_path / "neighbours.parquet", 0, 1, None)
+    sums = Sums(tmp_path / "neighbours.parquet", Resources(0, 1))
     sums.add_up_neighbours([], "these")
     assert has_note(sums.path, "these")
     assert sums.keys(1).tolist() == []

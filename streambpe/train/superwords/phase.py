@@ -216,9 +216,7 @@ class SuperwordPhase:
     @property
     def sums(self) -> Sums:
         """What is added up of the neighbours and runs."""
-        return Sums(
-            self.folder / "neighbours.parquet", self.spare // 2, self.resources.threads, self.resources.temp_dir
-        )
+        return Sums(self.folder / "neighbours.parquet", replace(self.resources, memory_bytes=self.spare // 2))
 
     @property
     def room(self) -> Resources:

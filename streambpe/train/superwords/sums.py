@@ -31,6 +31,7 @@ from streambpe.arrays import Int32, Int64
 from streambpe.core.strings import arrow_buffers
 from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
+from streambpe.resources import Resources
 from streambpe.store.checksums import add_checksum
 from streambpe.store.database import open_store
 from streambpe.store.made_of import parquet_note
@@ -50,13 +51,11 @@ class Sums(msgspec.Struct, frozen=True):
     """What one phase two adds up."""
 
     path: Path  # of the neighbours
-    memory_bytes: int
-    threads: int
-    temp_dir: Path | None
+    resources: Resources  # memory: what adding up may take
 
     def _open(self, least_bytes: int = LEAST_BYTES) -> contextlib.closing[duckdb.DuckDBPyConnection]:
-        memory_bytes = max(self.memory_bytes, least_bytes)
-        con = open_store(":memory:", memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
+        may, most = self.resources, max(self.resources.memory_bytes, least_bytes)
+        con = open_store(":memory:", memory_bytes=most, threads=may.threads, temp_dir=may.temp_dir)
         return contextlib.closing(con)
 
     def add_up_neighbours(self, files: Sequence[Path], made_of: str) -> None:
@@ -82,7 +81,7 @@ class Sums(msgspec.Struct, frozen=True):
 
     def _write_sum(self, files: Sequence[Path], path: Path, schema: pa.Schema) -> None:
         """Add up a few files, a range of keys at a time."""
-        at_once = max(self.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES
+        at_once = max(self.resources.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES
         with contextlib.ExitStack() as opened:
             read = [opened.enter_context(pq.ParquetFile(file, pre_buffer=False)) for file in files]
             out = opened.enter_context(pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False))
@@ -121,12 +120,11 @@ class Sums(msgspec.Struct, frozen=True):
         sizes = [group.column(0).total_uncompressed_size for group in groups]  # bytes of the runs
         least_bytes = LEAST_BYTES + 4 * max(sizes, default=0)  # a run is held whole
         needed = _RUN_BYTES * sum(group.num_rows for group in groups) + 2 * sum(sizes)
-        pieces = max(1, -(-needed // max(self.memory_bytes, least_bytes)))
+        pieces = max(1, -(-needed // max(self.resources.memory_bytes, least_bytes)))
         borders = [_SPREAD * at // pieces for at in range(pieces + 1)]
-        ranges = [(low, high - 1) for low, high in pairwise(borders)]
         with self._open(least_bytes) as con:
-            for low, high in ranges:
-                yield from map(_as_runs, query_batches(con, "learning/sum_runs", files=listed, low=low, high=high))
+            for low, end in pairwise(borders):
+                yield from map(_as_runs, query_batches(con, "learning/sum_runs", files=listed, low=low, high=end - 1))
 
 
 def _ranges(files: Sequence[pq.ParquetFile], at_once: int) -> Iterator[tuple[Int64, Int64]]:
