@@ -140,15 +140,13 @@ class TableLearning(Learning):
         wanted, looked_at = 1, _LOOKED_AT
         if self._paper:
             wanted = looked_at = self.state.options.round_size(remaining, self.state.next_id)
-        too_many = len(self.best.key) > 2 * max(self._most_best, wanted) and self.best.most > self.best.floor
-        if not self._counted or too_many:
+        known, floor = len(self.best.key), self.best.floor
+        too_many = known > 2 * max(self._most_best, wanted) and self.best.most > floor
+        too_few = known < wanted and floor > self.state.options.at_least
+        if not self._counted or too_many or too_few:
             self._refill(wanted, record)
-        best = self.best.first(looked_at, self.state.labels())
-        if len(best) < wanted and self.best.floor > self.state.options.at_least:
-            self._refill(wanted, record)
-            best = self.best.first(looked_at, self.state.labels())
         record.hot_pairs = len(self.best.key)
-        return best
+        return self.best.first(looked_at, self.state.labels())
 
     def _together(self, best: Sequence[Pair], remaining: int, bounds: Bounds) -> list[Pair]:
         """The leading pairs that take no occurrence from each other. The last of them may spell a token that is known:
