@@ -229,12 +229,12 @@ class Watch:
 
     def end(self, parts: Parts) -> list[str]:
         """All given sources are counted. Sources left from earlier counts stay recorded, except refused ones that were
-        not given again: they are left out, and returned."""
+        not given again: they are left out, and told."""
         recorded = {source.path: source for source in read_record(self._run).sources}
         left = [one.source for one in unfinished(recorded.values(), parts) if one.source.path in recorded]
         gone = [source.path for source in left if source.refused and source.path not in self._given]
         change_record(self._run, sources=tuple(source for source in left if source.path not in gone))
-        return gone
+        return [f"{path} was refused before and is not among the sources now, so it is left out." for path in gone]
 
 
 def _as_wanted(source: Source) -> Wanted:

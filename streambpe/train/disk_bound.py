@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from streambpe.disk import folder_bytes
 from streambpe.errors import LimitError, Stopped, typed
 from streambpe.resources import Resources, format_size
-from streambpe.sources.source import Source
 from streambpe.system import bytes_on_disk, tree_pids
 from streambpe.train.pace import Pace
 
@@ -23,11 +22,6 @@ from streambpe.train.pace import Pace
 _DOCUMENTS = 0.42
 _WORKING = {"none": 0.0, "boundless": 0.6, "superbpe": 0.6, "uw": 0.6}
 _LOOK_SECONDS = 0.5  # at least, between two looks at the disk
-
-
-def source_bytes(sources: Sequence[Source]) -> int:
-    """What is known of the size of sources: of a stream nothing, of a compressed file its size as it is."""
-    return sum(source.bytes for source in sources)
 
 
 def disk_needed(text_bytes: int, superwords: str) -> dict[str, int]:

@@ -34,7 +34,7 @@ def find_documents(training: Training, corpus: Corpus) -> list[SequencePart]:
     The character tables decide again which chunks may join and where the text of uw is cut, so they must be those of
     counting.
     """
-    refuse_other_tables(training.run.path, corpus.facts, corpus.pattern, "learning superwords")
+    refuse_other_tables(training.run.path, corpus.facts, corpus.counting.split_pattern(), "learning superwords")
     refuse_without_documents(training.run, corpus.counting, training.config)
     return order_parts(training.run, corpus.parts)
 

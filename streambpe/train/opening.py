@@ -34,20 +34,18 @@ def open_engine(start: Start, journal: Journal, tuning: EngineTuning, meter: Met
     vetoed = [(veto.left, veto.right, veto.n) for veto in journal.vetoes]
     found = find_snapshot(training.private, journal)
     snapshot, known = (None, 0) if found is None else (found[0], found[1] - start.brought)
+    if snapshot is None or training.config.balance:
+        meter.stage = "words"
     if training.config.balance:
         from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
 
-        meter.stage = "words"
         engine: Engine = balanced_engine(start, options, events[:known], snapshot)
     else:
-        if snapshot is None:
-            meter.stage = "words"
         words = _write_words(start) if snapshot is None else open_columns(snapshot)
         engine = _engine(start, options, words, events[:known], vetoed)
-    if known == len(events):
-        return engine
-    meter.stage = "learning again"
-    learn_again(training, engine, events[known:], start.goal.words)
+    if known < len(events):
+        meter.stage = "learning again"
+        learn_again(training, engine, events[known:], start.goal.words)
     return engine
 
 

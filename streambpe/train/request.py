@@ -34,7 +34,7 @@ from streambpe.store.weights import check_weights
 from streambpe.text.patterns import find_pattern
 from streambpe.train.as_model import options_as, refuse_together, with_options
 from streambpe.train.counting.count import CountRequest, ListedSources, decide_count, list_sources
-from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
+from streambpe.train.disk_bound import refuse_too_little_disk
 from streambpe.train.extension import Extension, refuse_too_little_memory
 from streambpe.train.identity import refuse_half_counted, refuse_started_otherwise
 from streambpe.train.joining import refuse_without_documents
@@ -78,7 +78,7 @@ class Request:
         how = counting.config if counting else CountConfig(**json.loads(run.facts()["config"]))
         refuse_without_documents(run, how, self.config)
         if self.counting.options.get("sequences"):
-            refuse_too_little_disk(self.resources, source_bytes(sources), self.config.superwords)
+            refuse_too_little_disk(self.resources, sum(source.bytes for source in sources), self.config.superwords)
         if run.path.is_dir():
             if refuse_started_otherwise(training):
                 _refuse_new_sources(training, sources)

@@ -29,7 +29,6 @@ from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
 from streambpe.store.trainings import TokenTable
 from streambpe.store.unfinished import Unfinished
-from streambpe.text.patterns import Pattern
 from streambpe.threads import stopped_by
 from streambpe.train.extension import Extension
 from streambpe.train.words import Uncovered, choose_alphabet, uncovered_by
@@ -162,11 +161,6 @@ class Corpus:
     def counting(self) -> CountConfig:
         """How the run was counted."""
         return CountConfig(**json.loads(self.facts["config"]))
-
-    @property
-    def pattern(self) -> Pattern:
-        """What its text was split by."""
-        return self.counting.split_pattern()
 
 
 class Start(msgspec.Struct, frozen=True):

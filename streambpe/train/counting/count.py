@@ -46,10 +46,10 @@ from streambpe.store.unfinished import (
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import refuse_other_tables
 from streambpe.text.unicode_tables import tables_fact
-from streambpe.train.counting.job import CountJob, CountResult, told_left_out
+from streambpe.train.counting.job import CountJob, CountResult
 from streambpe.train.counting.take_back import take_back
 from streambpe.train.counting.todo import refuse_given_otherwise
-from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
+from streambpe.train.disk_bound import refuse_too_little_disk
 
 if TYPE_CHECKING:
     from streambpe.keywords import CountKeywords
@@ -161,7 +161,7 @@ def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: 
         )
     refuse_given_otherwise(sources, list_parts(folder))
     if config.sequences:
-        refuse_too_little_disk(resources, source_bytes(sources), "none")
+        refuse_too_little_disk(resources, sum(source.bytes for source in sources), "none")
     return CountRequest(ListedSources(sources, warnings, found.sample), config, pattern, facts)
 
 
@@ -193,7 +193,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         edited = False
         with contextlib.suppress(RunError):  # tables that cannot be read or say nothing are damaged, not edited
             edited = is_edited(folder, resources)
-        told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
+        told = Watch(folder, (), None).end(list_parts(folder))
         corpus = fold(folder, resources, again=True)
         left = left_to_count(folder)
     if lost:

@@ -87,7 +87,7 @@ class CountJob:
             counted_parts = list_parts(run)
             if bad_lines := counted_parts.spans.total("bad_lines"):
                 self._meter.facts["bad_lines"] = bad_lines
-            warnings += told_left_out(watch.end(counted_parts))
+            warnings += watch.end(counted_parts)
             self._meter.stage = "folding"
             release_memory()
             corpus = fold(run, self._resources)
@@ -230,8 +230,3 @@ class CountJob:
             many = sum(lines[path] for path in most)
             them = counted(many, "line that cannot be read is", "lines that cannot be read are")
             yield f"{them} left out (--bad-lines skip): {some_of([f'{path} ({lines[path]:,})' for path in most])}."
-
-
-def told_left_out(paths: Sequence[str]) -> list[str]:
-    """A warning for each source that was refused before and that this count was not given."""
-    return [f"{path} was refused before and is not among the sources now, so it is left out." for path in paths]

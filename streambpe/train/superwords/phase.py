@@ -363,7 +363,7 @@ class SuperwordPhase:
         words = self._run_words(threshold, self.sums.keys(threshold), self.spellings.open_chunks)
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", self.goal.tokens
         base = self.book.symbols()
-        config = self.config
+        config, pattern = self.config, self.start.corpus.counting.split_pattern()
         options = engine_options(
             self.training,
             replace(self.tuning, floor_ratio=_ALL_PAIRS),
@@ -372,7 +372,7 @@ class SuperwordPhase:
             min_frequency=threshold,
             max_token_length=config.max_token_length if config.superwords == "uw" else None,
         )
-        rule = join_rule(config, self.alphabet, self.learned, base, self.eligible, self.start.corpus.pattern)
+        rule = join_rule(config, self.alphabet, self.learned, base, self.eligible, pattern)
         state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
         engine = Engine(words, state)
         learn_again(self.training, engine, Events.of(merge_event(*event.pair, event.id, event.n) for event in events))
