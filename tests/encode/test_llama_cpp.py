@@ -91,13 +91,12 @@ def test_llama_cpp_gives_the_same_ids(tmp_path, pattern, digits, extended):
     assert len(differ) <= len(texts) // 10, differ
 
 
-@pytest.mark.parametrize(("pattern", "differs"), [("gpt2", False), ("gpt4", True)])
-def test_letters_after_a_long_s_are_told(tmp_path, pattern, differs):
-    run = text_run(tmp_path / "run", "ſm " * 900 + "a'ſ x " * 200, pattern=pattern)
+def test_letters_after_a_long_s_are_told(tmp_path):
+    run = text_run(tmp_path / "run", "ſm " * 900 + "a'ſ x " * 200, pattern="gpt4")
     train(run, resources=SMALL, vocab_size=270)
     [result] = export(str(run), "gguf", tmp_path / "v.gguf")
-    same = LlamaCpp(tmp_path / "v.gguf").encode("it'ſm") == Tokenizer(run).encode_ordinary("it'ſm")
-    assert same != differs == any("'ſ" in line for line in result.lost)
+    assert LlamaCpp(tmp_path / "v.gguf").encode("it'ſm") != Tokenizer(run).encode_ordinary("it'ſm")
+    assert any("'ſ" in line for line in result.lost)
 
 
 # Characters of many classes, of which merges over all borders are learned, so that a border in another place is seen.

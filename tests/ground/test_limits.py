@@ -21,7 +21,7 @@ from streambpe.train.counting.sizes import Sizes
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
 MB = 10**6
-_LEAST = Resources(resources.SMALLEST_MEMORY_BYTES, 2)
+_SIZES = Sizes.of(Resources(resources.SMALLEST_MEMORY_BYTES, 2))
 
 
 def spaced(number: int) -> str:
@@ -46,8 +46,8 @@ LIMITS = {
     "counting that a kill can lose": f"{worker.CHECKPOINT_SECONDS:.0f} s",
     "new attempts at a task whose worker died": f"{runner.RETRIES}",
     "waiting for another process to close `state.duckdb`": f"{database._WAIT_SECONDS:.0f} s",
-    "text without a sure cut, with `--memory 256MB`": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
-    "a line of jsonl, a record of csv, a value of Parquet, with `--memory 256MB`": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
+    "text without a sure cut, with `--memory 256MB`": f"{_SIZES.most / MB:.1f} MB",
+    "a line of jsonl, a record of csv, a value of Parquet, with `--memory 256MB`": f"{_SIZES.most / MB:.1f} MB",
     "a count": f"2^{(MAX_COUNT + 1).bit_length() - 1} - 1",
     "a weight": spaced(config.LARGEST_WEIGHT),
     "characters a REGEX may require in one match": spaced(expressions.MOST_REPEATED),

@@ -58,7 +58,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_token_length": 0}, "--max-token-length 0: at least 1"),
     ({"max_token_length": 10**19}, r"--max-token-length 10+: at most 9223372036854775807"),
     ({"name": "Main"}, "--name Main"),
-    ({"name": "a/b"}, "--name a/b"),
     ({"max_disk": "x"}, "--max-disk 'x' is not a size"),
     ({"learner": "polars"}, r"--learner polars: one of core, tables\. Nothing was changed\."),
     ({"learner": "tables", "balance": True}, r"--balance --learner tables: only the core can balance\. Nothing was"),
@@ -78,14 +77,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"balance": True}, "--balance needs every source in one of two or more groups"),
     # deletions, characters
     ({"tau": "nan"}, "--tau nan: give a decimal number above 0 and at most 1"),
-    ({"tau": "1.0001"}, r"--tau 1\.0001:"),
     ({"delete_to": "walk"}, "--delete-to belongs to --tau"),
-    ({"tau": "0.9", "delete_to": "pair"}, "--delete-to pair: one of"),
     ({"coverage": "0.99"}, "--coverage belongs to --encoding chars"),
-    ({"encoding": "chars", "coverage": "99"}, "--coverage 99: give a decimal number"),
     ({"encoding": "chars", "alphabet": "gpt2"}, "--alphabet gpt2: the base symbols of --encoding chars"),
     # superwords
-    ({"superwords": "all"}, "--superwords all: one of"),
     ({"superwords": "boundless", "sequences": False}, "needs the documents"),
     ({"superwords": "boundless", "transition": 300}, "--transition belongs to"),
     ({"superwords": "superbpe", "transition": 900}, "--transition 900 is more than"),
@@ -98,16 +93,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"forbid": "x"}, "--forbid belongs to"),
     # bytes per token
     ({"until_bytes_per_token": 4}, "belong together"),
-    ({"text": "in/text.txt"}, "belong together"),
-    (
-        UNTIL | {"until_bytes_per_token": "1e999999999"},
-        "1e999999999: give a decimal number above 0 and at most 1000000",
-    ),
-    (UNTIL | {"until_bytes_per_token": "1.0000001"}, "1.0000001: give a decimal number"),
-    (UNTIL | {"until_bytes_per_token": "0"}, "token 0: give a decimal number"),
+    (UNTIL | {"until_bytes_per_token": "1e999999999"}, "1e999999999: give a decimal number above 0"),
     (UNTIL | {"tau": "0.9"}, "with --tau a smaller"),
     (UNTIL | {"superwords": "uw"}, "with --superwords uw a smaller"),
-    (UNTIL | {"batch": "paper"}, "with --batch paper a smaller"),
     (UNTIL | {"text": "nowhere.txt"}, "nowhere.txt cannot be read"),
 ]
 
