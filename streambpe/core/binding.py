@@ -154,10 +154,7 @@ class CoreObject:
             self.close()
 
 
-@functools.cache
-def categories() -> Categories:
-    """The one table of this process."""
-    return Categories()
+categories = functools.cache(Categories)  # the one table of this process
 
 
 def lines_as_documents(data: bytes, inside: bool) -> bytes:

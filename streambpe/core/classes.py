@@ -41,27 +41,17 @@ _BESIDES = (
 
 
 class Classes:
-    """A table of entries that is whole from the start."""
+    """A table of entries for all threads: whole from the start, or one of which a page is filled when a text first
+    needs it."""
 
-    def __init__(self, table: Entries) -> None:
-        self.table = table
-        self.learned = np.ones(PAGES, np.uint8)  # which pages are filled
-
-    def learn(self, pages: list[int]) -> None:
-        """Fill pages. Others may read the table meanwhile, but never a page that is not marked as learned."""
-
-
-class LearnedClasses(Classes):
-    """A table for all threads, of which a page is filled when a text first needs it."""
-
-    def __init__(self) -> None:
-        super().__init__(np.zeros(0x110000, np.uint16))
-        self.learned[:] = 0
+    def __init__(self, table: Entries | None = None) -> None:
+        self.table = np.zeros(0x110000, np.uint16) if table is None else table
+        self.learned = np.full(PAGES, table is not None, np.uint8)  # which pages are filled
         self._lock = threading.Lock()
         self.learn([0])
 
     def learn(self, pages: list[int]) -> None:
-        """As in Classes."""
+        """Fill pages. Others may read the table meanwhile, but never a page that is not marked as learned."""
         with self._lock:
             for page in pages:
                 if not self.learned[page]:
@@ -74,7 +64,7 @@ class LearnedClasses(Classes):
         raise NotImplementedError
 
 
-class Categories(LearnedClasses):
+class Categories(Classes):
     """Categories from the `regex` module."""
 
     def __init__(self) -> None:
@@ -83,7 +73,7 @@ class Categories(LearnedClasses):
         super().__init__()
 
     def entries(self, text: str) -> Entries:
-        """As in LearnedClasses."""
+        """As in Classes."""
         entries = np.full(PAGE, OTHER, np.uint16)
         for members, bit in self._categories:
             entries[[match.start() for match in members.finditer(text)]] = bit

@@ -139,11 +139,6 @@ class ModelTables:
         self.stop_words = {word: number for word, number in stop_words.items() if word}
         self.split_by(split)
 
-    @classmethod
-    def without_events(cls, symbols: AlphabetSymbols, n_ids: int) -> ModelTables:
-        """Tables that only say how text becomes symbols, which are below `n_ids`."""
-        return cls(NumberedEvents([], {}, {}, {}, {}, np.ones(n_ids or 1, np.int32)), symbols)
-
     def __getstate__(self) -> dict[str, Any]:
         """For another process: the arrays, not their addresses. How to split is not part of it (`split_by`)."""
         return vars(self) | {"split": None}

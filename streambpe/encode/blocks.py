@@ -99,14 +99,10 @@ class BlockEncoder:
         """As `Encoder.block`, within the memory that there is."""
         return self.encoder.block(text, hold, self._chunker, self._limit)
 
-    def text_of(self, block: Block) -> bytes:
-        """The counting buffer of a block."""
-        return block_text(block, self.bad_utf8).text
-
     def __call__(self, numbered: tuple[int, Block]) -> EncodedBlock:
         """Encode a block of the source of this number."""
         number, block = numbered
-        made = self.encode(self.text_of(block), block)
+        made = self.encode(block_text(block, self.bad_utf8).text, block)
         made.behind = (number + 1, 0, False) if block.ends_source else (number, block.stop_at, block.ends_inside)
         return made
 

@@ -66,6 +66,7 @@ from streambpe.runners.attempts import remove_place
 from streambpe.sources.find import Named
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.sources.stretches import Stretch, refuse_engine
+from streambpe.store.checksums import with_sum, without_sum
 from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
@@ -95,7 +96,7 @@ class EncodeResult(IdsFile):
 
 
 class _State(msgspec.Struct):
-    """How much of the unfinished output is certain. Written to progress.json, with a checksum behind it."""
+    """How much of the unfinished output is certain. Written to progress.json, with a checksum in it."""
 
     job: dict[str, Any]  # compared as JSON with what another call, or another version, left
     place: Place = (0, 0, False)  # where it goes on
@@ -113,18 +114,14 @@ class _State(msgspec.Struct):
         """What a job left, if it left anything; an error if it is not what was written."""
         if not file.exists():
             return None
-        state, _, checksum = file.read_bytes().rpartition(b"\n")
-        if mmh3.mmh3_x64_128_digest(state).hex().encode() != checksum:
-            raise damaged_output(file, file.parent)
         try:
-            return msgspec.json.decode(state, type=cls)
-        except msgspec.DecodeError:
+            return msgspec.json.decode(without_sum(file.read_bytes()), type=cls)
+        except ValueError:
             raise damaged_output(file, file.parent) from None
 
     def write(self, file: Path) -> None:
         """Replace what `read` gives."""
-        state = msgspec.json.encode(self)
-        replace_file(file, state + b"\n" + mmh3.mmh3_x64_128_digest(state).hex().encode())
+        replace_file(file, with_sum(msgspec.json.encode(self) + b"\n"))
 
 
 def output_kind(path: Path) -> str:

@@ -92,11 +92,9 @@ class Encoder:
         self.normalize: Normalize = config.get("normalize", "none")
         refuse_other_tables(self.normalize)
         self.unencodable: Unencodable = config.get("unencodable", "bytes")
-        # whether text may be changed, or refused, before it is split
-        self.prepares = self.normalize != "none" or self.unencodable != "bytes"
         # whether the core is handed text as it is
         splits = core_split(self.pattern) is not None and not self.pattern.script_expression
-        self._is_plain = splits and not self.prepares
+        self._is_plain = splits and self.normalize == "none" and self.unencodable == "bytes"
 
     def __getstate__(self) -> dict[str, Any]:
         return {"header": self.header, "stop_ids": self.stop_ids, "_named_tables": self.named_tables}
@@ -213,8 +211,7 @@ class Encoder:
 
     def split(self, text: str) -> list[str]:
         """The chunks of one text, made ready as the training's text was (--unencodable, --normalize)."""
-        utf8 = as_utf8(text)
-        return chunks_of(self.pattern, (self.prepare(utf8)[0] if self.prepares else utf8).decode())
+        return chunks_of(self.pattern, self.prepare(as_utf8(text))[0].decode())
 
     def id_list(self, text: bytes) -> list[int]:
         """One text in UTF-8 -> its model ids."""

@@ -157,18 +157,15 @@ class Tokenizer:
     # Facts.
 
     @property
-    def vocab_size(self) -> int:
-        """How many ids there are, as n_vocab."""
-        return self.n_vocab
+    def n_vocab(self) -> int:
+        """How many ids there are, reserved ones too."""
+        return self._encoder.model.n_vocab
+
+    vocab_size = n_vocab
 
     def get_vocab_size(self) -> int:
         """How many ids there are, as n_vocab."""
         return self.n_vocab
-
-    @property
-    def n_vocab(self) -> int:
-        """How many ids there are, reserved ones too."""
-        return self._encoder.model.n_vocab
 
     @property
     def max_token_value(self) -> int:

@@ -36,6 +36,7 @@ from streambpe.options import several
 from streambpe.progress import present_meter, reported
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.results import Result
+from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
@@ -239,7 +240,7 @@ def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources, also:
         also(counted)
 
     for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=present_meter().advance).blocks(source):
-        text = blocks.text_of(block)
+        text = block_text(block, "replace").text
         uses.add_text(text)
         if text:
             counts.add(encoder.prepare(text)[0])

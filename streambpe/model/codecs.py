@@ -12,7 +12,6 @@ and a token that holds only one of the two is not text by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -31,6 +30,7 @@ from streambpe.core.encoding import (
     EncoderCore,
     Ids,
     ModelTables,
+    NumberedEvents,
     SymbolRefused,
 )
 from streambpe.errors import ModelError, UnknownSymbol, quoted
@@ -83,7 +83,8 @@ class Codec:
 
     @cached_property
     def _no_events(self) -> ModelTables:
-        return ModelTables.without_events(self.symbols, self.alphabet.first_id + len(self.alphabet))
+        sizes = np.ones(self.alphabet.first_id + len(self.alphabet) or 1, np.int32)
+        return ModelTables(NumberedEvents([], {}, {}, {}, {}, sizes), self.symbols)
 
     @cached_property
     def symbols(self) -> AlphabetSymbols:
@@ -127,7 +128,7 @@ class ScriptCodec(Codec):
 
     def content(self, text: str) -> bytes:
         """See Codec."""
-        return symbols_content(encode_text(text, "bytes"))
+        return np.array(encode_text(text, "bytes"), ">u2").tobytes()
 
     def text_bytes(self, content: bytes, errors: DecodeErrors = "replace") -> bytes:
         """See Codec."""
@@ -141,11 +142,6 @@ class ScriptCodec(Codec):
         """(the UTF-8 of the front that nothing after it can change, the content that may still be completed)."""
         used = 2 * sum(size for _, size in read_characters(content_symbols(content), ends=False))
         return self.text_bytes(content[:used], errors), content[used:]
-
-
-def symbols_content(symbols: Sequence[int]) -> bytes:
-    """SCRIPT symbols -> the content of a token of them."""
-    return np.array(symbols, ">u2").tobytes()
 
 
 def content_symbols(content: bytes) -> list[int]:

@@ -31,16 +31,12 @@ _MERGE = OPS.index(Op.MERGE)
 
 def merge(sequence: Sequence[int], pair: Pair, new: int) -> list[int]:
     """Replace each occurrence of pair by new, left to right without overlap: aaa -> [aa, a]."""
-    left, right = pair
-    result = []
-    i = 0
-    while i < len(sequence):
-        if sequence[i] == left and i + 1 < len(sequence) and sequence[i + 1] == right:
-            result.append(new)
-            i += 2
+    result: list[int] = []
+    for item in sequence:
+        if result and (result[-1], item) == pair:
+            result[-1] = new
         else:
-            result.append(sequence[i])
-            i += 1
+            result.append(item)
     return result
 
 
@@ -68,10 +64,7 @@ def sizes_after(header: Header, events: Iterable[Event]) -> list[int]:
     """How many model ids there are after each event: base, stop words, living, specials, reserved."""
     model = Vocabulary(Alphabet.from_header(header.alphabet), [word.content for word in header.stop_words])
     extra = len(header.specials) + header.reserved
-    result = []
-    for _ in _replayed(model, Events.of(events)):
-        result.append(model.size + extra)
-    return result
+    return [model.size + extra for _ in _replayed(model, Events.of(events))]
 
 
 def why_never_cut(header: Header, events: Iterable[Event]) -> str:
@@ -92,8 +85,7 @@ def events_for_size(
     Deletions belong to the merge that caused them, so a size that is passed in the middle of a step and
     lost again is not reached. Raises ValueError if the log never reaches vocab_size or begins above it.
     """
-    base = len(Alphabet.from_header(header.alphabet)) + len(header.stop_words)
-    size = base + len(header.specials) + header.reserved
+    size = len(header.symbols) + len(header.stop_words) + len(header.specials) + header.reserved
     if size > vocab_size:
         raise ValueError(f"the model has {size} ids before any event, so it cannot be cut to {vocab_size}")
     why = why_never_cut(header, events)

@@ -38,27 +38,13 @@ class Vocabulary:
     def __init__(self, alphabet: Alphabet, stop_words: Sequence[bytes] = ()) -> None:
         self.alphabet = alphabet
         self.first_id = alphabet.first_id
-        self.tokens: list[Token] = []
-        self.id_of: dict[tuple[int, ...], int] = {}  # base symbols -> log id, for symbols and learned tokens
-        self.stop_ids: dict[bytes, int] = {}  # chunk -> log id
+        known = enumerate((*alphabet.symbols, *stop_words), self.first_id)
+        self.tokens = [Token(number, (number,), content) for number, content in known]
+        self.stop_ids = {token.content: token.id for token in self.tokens[len(alphabet) :]}
+        # base symbols -> log id, for symbols and learned tokens; a stop word never enters a merge
+        self.id_of = {token.base: token.id for token in self.tokens[: len(alphabet)]}
         self.first_pair: dict[int, tuple[int, int]] = {}  # log id -> the pair that first made it
-        self.living: dict[int, None] = {}  # log ids, oldest latest-birth first
-        for symbol in alphabet.symbols:
-            number = self._next_id()
-            self._add(Token(number, (number,), symbol))
-            self.id_of[(number,)] = number
-        for chunk in stop_words:
-            number = self._next_id()
-            self.stop_ids[chunk] = number
-            # A stop word never enters a merge, so its symbols are not looked up by id_of.
-            self._add(Token(number, (number,), chunk))
-
-    def _next_id(self) -> int:
-        return self.first_id + len(self.tokens)
-
-    def _add(self, token: Token) -> None:
-        self.tokens.append(token)
-        self.living[token.id] = None
+        self.living = dict.fromkeys(token.id for token in self.tokens)  # log ids, oldest latest-birth first
 
     def __getitem__(self, number: int) -> Token:
         if number < self.first_id:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import regex
 from msgspec import structs
 
-from streambpe.core.classes import PAGE, LearnedClasses
+from streambpe.core.classes import PAGE, Classes
 from streambpe.errors import PatternError
 from streambpe.text import dialects
 from streambpe.text.dialects import Alternatives, Atomic, Both, Edge, Node, Repeat, Set, Unsayable
@@ -44,7 +44,7 @@ _NO_END = (1 << 63) - 1
 _LINE_FEED = Set(((10, 10),))
 
 
-class Program(LearnedClasses):
+class Program(Classes):
     """Steps for the core, and a table of the kinds of characters, made one page at a time. Raises Unsayable."""
 
     def __init__(self, expression: str) -> None:
@@ -66,7 +66,7 @@ class Program(LearnedClasses):
         super().__init__()
 
     def entries(self, text: str) -> Kinds:
-        """As in LearnedClasses."""
+        """As in Classes."""
         found = np.full(PAGE, _ALWAYS, np.uint64)
         for bit, member in enumerate(self._members):
             found[[match.start() for match in member.finditer(text)]] |= np.uint64(1 << bit)

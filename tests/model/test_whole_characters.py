@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.model.vocabulary import Token
-from streambpe.model.whole_characters import whole_characters
+from streambpe.model.whole_characters import WholeCharacters, whole_characters
 from tests.oracles import whole_characters_bytes, whole_characters_script
 from tests.oracles.symbols import symbols_of
 
@@ -34,28 +37,30 @@ def script_token(base: list[int]) -> Token:
     return Token(0, tuple(base), b"".join(symbol.to_bytes(2, "big") for symbol in base))
 
 
+def state(rule: WholeCharacters, base: Sequence[int], first_id: int) -> int:
+    known = [int(rule.base_states[number - first_id]) for number in base]
+    return functools.reduce(lambda left, right: int(rule.merged[left, right]), known)
+
+
 @given(some_bytes, some_bytes)
 @pytest.mark.parametrize("alphabet", [bytes_alphabet(), bytes_alphabet(1), gpt2_alphabet()], ids=["0", "1", "gpt2"])
 def test_bytes_equal_the_slow_predicate(alphabet, left, right):
     """For any two byte strings, whatever made them, the tables say what the slow predicate says."""
     rule = whole_characters(alphabet)
     a, b = byte_token(alphabet, bytes(left)), byte_token(alphabet, bytes(right))
-    states = [rule.state(token.base, alphabet.first_id) for token in (a, b)]
-    assert rule.allowed[states[0], states[1]] == whole_characters_bytes(a, b)
-    assert rule.merged[states[0], states[1]] == rule.state(a.base + b.base, alphabet.first_id)
+    states = tuple(state(rule, token.base, alphabet.first_id) for token in (a, b))
+    assert rule.allowed[states] == whole_characters_bytes(a, b)
+    assert rule.merged[states] == state(rule, a.base + b.base, alphabet.first_id)
 
 
 @given(some_symbols, some_symbols)
 def test_script_equals_the_slow_predicate(left, right):
     """For any two sequences of symbols, escapes among them or not, the tables say what the slow predicate says."""
-    rule = whole_characters(script_alphabet())
-    slow = whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
-    states = [rule.state(base, 1) for base in (left, right)]
-    assert rule.allowed[states[0], states[1]] == slow(script_token(left), script_token(right))
-    assert rule.merged[states[0], states[1]] == rule.state(left + right, 1)
+    rule, tokens = whole_characters(script_alphabet()), (script_token(left), script_token(right))
+    states = tuple(state(rule, base, 1) for base in (left, right))
+    assert rule.allowed[states] == whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)(*tokens)
+    assert rule.merged[states] == state(rule, left + right, 1)
     if max(left + right) < FIRST_ESCAPE:
         small = whole_characters(script_alphabet("drop"))
-        states = [small.state(base, 1) for base in (left, right)]
-        assert small.allowed[states[0], states[1]] == whole_characters_script(INDEX_SYMBOLS)(
-            script_token(left), script_token(right)
-        )
+        states = tuple(state(small, base, 1) for base in (left, right))
+        assert small.allowed[states] == whole_characters_script(INDEX_SYMBOLS)(*tokens)

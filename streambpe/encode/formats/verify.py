@@ -39,7 +39,7 @@ from streambpe.text.characters import CATEGORIES, FIRST_ASSIGNED, unicode_versio
 from streambpe.text.patterns import PRESETS
 from streambpe.threads import stopped_by
 
-Encode = Callable[[list[str]], list[list[int]]]
+Content = Callable[[int], bytes]
 Find = Callable[[str, str], set[str]]  # an expression of one character, a text -> those that it finds
 _EXAMPLES = 5
 _AT_ONCE = 100  # texts of --verify
@@ -65,20 +65,14 @@ class Comparison(msgspec.Struct):
         """Whether all ids were equal."""
         return not self.documents_that_differ
 
-    def add(
-        self,
-        ours: Sequence[int],
-        theirs: Sequence[int],
-        content: Callable[[int], bytes],
-        their_content: Callable[[int], bytes] | None = None,
-    ) -> None:
-        """Compare one text's ids; `their_content`: if the other side numbers its ids differently."""
+    def add(self, ours: Sequence[int], theirs: Sequence[int], content: Content, their_content: Content) -> None:
+        """Compare one text's ids; `content`, `their_content`: the bytes of an id on each side."""
         self.documents += 1
         self.spans += len(ours)
         if list(ours) == list(theirs):
             return
         self.documents_that_differ += 1
-        mine, other = _spans(ours, content), _spans(theirs, their_content or content)
+        mine, other = _spans(ours, content), _spans(theirs, their_content)
         found = {(start, end) for start, end, _ in other}
         lost = {place for place, (start, end, _) in enumerate(mine) if (start, end) not in found}
         self.spans_lost += len(lost)
@@ -92,7 +86,7 @@ class Comparison(msgspec.Struct):
                 self.examples.append(example)
 
 
-def _spans(ids: Iterable[int], content: Callable[[int], bytes]) -> list[tuple[int, int, bytes]]:
+def _spans(ids: Iterable[int], content: Content) -> list[tuple[int, int, bytes]]:
     """Where each token begins and ends."""
     tokens = [content(number) for number in ids]
     return [(end - len(token), end, token) for token, end in zip(tokens, accumulate(map(len, tokens)), strict=True)]
@@ -106,8 +100,8 @@ class Loaded(NamedTuple):
     """An exported file, ready to encode in the library that it is for."""
 
     name: str  # of the library, with its version
-    encode: Encode
-    content: Callable[[int], bytes] | None = None  # of its ids, if they may differ from the model's
+    encode: Callable[[list[str]], list[list[int]]]
+    content: Content | None = None  # of its ids, if they may differ from the model's
     split: Callable[[list[str], list[list[str]]], list[bool]] | None = None  # texts, our chunks: whether these are its
     find: Find | None = None  # by the library's own regular expressions
     written: str = ""  # what the file splits by
@@ -267,7 +261,7 @@ def _compare(
         return tokenizer.id_to_token(number) or b"?"  # an id that only the other knows, for a byte the model lacks
 
     for text, (mine, other, same) in zip(texts, rows, strict=True):
-        comparison.add(mine, other, content, there.content)
+        comparison.add(mine, other, content, there.content or content)
         if not same and mine == other:
             comparison.documents_that_differ += 1
             comparison.examples += [f"{text[:40]!r} falls into other chunks"] * (len(comparison.examples) < _EXAMPLES)
