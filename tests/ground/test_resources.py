@@ -108,8 +108,8 @@ def test_what_resume_is_given_goes_over_what_the_job_had(tmp_path, monkeypatch):
 
 def noting(make, seen: list[Resources]):
     def noted(self, *arguments, **options):
-        seen.append(options["resources"])
         make(self, *arguments, **options)
+        seen.append(self.training.resources)
 
     return noted
 
