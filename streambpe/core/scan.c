@@ -7,8 +7,8 @@
        chains   a b c d 5 · a b c 2
        made     a b c d -> P · a b c -> Q       -1 x P -1 Q y -1
 
-   Links from number `busy` on, and places that the caller refuses, hold chains together too, but a stretch is a chain
-   only if at least one link in it has a number below `busy`. `keys` is the column itself, or its tokens in two bytes
+   Links from number `busy` on hold chains together too, but a stretch is a chain only if at least one link in it has a
+   number below `busy`. `keys` is the column itself, or its tokens in two bytes
    each: a chain's bytes there are its name in a table.
 
    Judge: tests/train/test_engine.py, all of learning from disk. */
@@ -17,7 +17,6 @@ typedef struct {
     const pair_table *links;
     const uint8_t *filter; /* see filter_links */
     int64_t busy;
-    const uint8_t *refused; /* one byte for each place, or NULL */
 } chain_rule;
 
 enum { NO_LINK, IDLE_LINK, BUSY_LINK };
@@ -47,7 +46,7 @@ static int link_at(const chain_rule *rule, const int32_t *column, int64_t i) {
         if (number)
             return *number < rule->busy ? BUSY_LINK : IDLE_LINK;
     }
-    return rule->refused && rule->refused[i] ? IDLE_LINK : NO_LINK;
+    return NO_LINK;
 }
 
 /* The place behind the last token of the chain that begins at place i. If no chain begins there: i, or less by as many
@@ -66,9 +65,9 @@ static int64_t chain_end(const chain_rule *rule, const int32_t *column, int64_t 
 
 /* Count the chains of a block. state[0:2]: the place and the word where counting goes on, at first 0 -1. */
 EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8_t *filter, int64_t busy,
-                        const uint8_t *refused, const int32_t *column, const uint8_t *keys, int wide,
-                        const int64_t *weights, int64_t size, int64_t *state) {
-    chain_rule rule = {links, filter, busy, refused};
+                        const int32_t *column, const uint8_t *keys, int wide, const int64_t *weights, int64_t size,
+                        int64_t *state) {
+    chain_rule rule = {links, filter, busy};
     int64_t i = state[0], word = state[1];
     while (i + 1 < size) {
         if (column[i] < 0) {
@@ -95,9 +94,9 @@ EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8
 /* Replace every chain by what was made of it, in place: chain number k (by `numbers`) by
    made[first[k] : first[k + 1] - 1]. Returns the length of the column afterwards, or an error. */
 EXPORT int64_t rewrite_chains(const chunk_table *numbers, const pair_table *links, const uint8_t *filter, int64_t busy,
-                              const uint8_t *refused, int32_t *column, const uint8_t *keys, int wide, int64_t size,
-                              const int64_t *first, const int32_t *made) {
-    chain_rule rule = {links, filter, busy, refused};
+                              int32_t *column, const uint8_t *keys, int wide, int64_t size, const int64_t *first,
+                              const int32_t *made) {
+    chain_rule rule = {links, filter, busy};
     int64_t to = 0;
     for (int64_t i = 0; i < size;) {
         int64_t end = i + 1 < size && column[i] >= 0 ? chain_end(&rule, column, i) : i;

@@ -11,7 +11,6 @@ from streambpe.core.strings import ChunkList
 
 _BLOCK = 1 << 40  # limit of a block's own table in bytes: none, as the block itself bounds it
 _FILTER_BYTES = 1 << 16
-Refused = npt.NDArray[np.bool_] | None
 
 
 class ChainFinder:
@@ -31,15 +30,14 @@ class ChainFinder:
         """The tokens as they name a chain."""
         return column if self.itemsize == 4 else column.astype(np.uint16)
 
-    def _rule(self, refused: Refused) -> tuple[int, Bytes, int, Refused]:
-        return self.links.handle, self.filter, self.busy, refused
+    def _rule(self) -> tuple[int, Bytes, int]:
+        return self.links.handle, self.filter, self.busy
 
-    def count(self, column: Ids, weights: Longs, refused: Refused) -> ChunkList:
-        """The distinct chains, each as the bytes of its tokens, and the sum of their words' weights. `refused`: places
-        that are linked to the next one whatever pair begins there."""
+    def count(self, column: Ids, weights: Longs) -> ChunkList:
+        """The distinct chains, each as the bytes of its tokens, and the sum of their words' weights."""
         table, state, names = ChunkTable(_BLOCK), np.array([0, -1], np.int64), self._names(column)
         given = column, names, self.itemsize, weights, len(column)
-        completed(library().count_chains(table.handle, *self._rule(refused), *given, state))
+        completed(library().count_chains(table.handle, *self._rule(), *given, state))
         return ChunkList(*table.take())
 
     def tokens(self, chains: ChunkList) -> tuple[Ids | npt.NDArray[np.uint16], Longs]:
@@ -47,11 +45,11 @@ class ChainFinder:
         start, stop = int(chains.offsets[0]), int(chains.offsets[-1])
         return chains.data[start:stop].view(self.wide), (chains.offsets - start) // self.itemsize
 
-    def rewrite(self, numbers: ChunkTable, column: Ids, refused: Refused, made: Ids, first: Longs) -> Ids:
+    def rewrite(self, numbers: ChunkTable, column: Ids, made: Ids, first: Longs) -> Ids:
         """Replace every chain by made[first[k] : first[k + 1] - 1], k its number in the table, in the column itself."""
         names = self._names(column)
         given = column, names, self.itemsize, len(column)
-        size = library().rewrite_chains(numbers.handle, *self._rule(refused), *given, first, made)
+        size = library().rewrite_chains(numbers.handle, *self._rule(), *given, first, made)
         completed(size)
         return column[:size]
 

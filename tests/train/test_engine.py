@@ -13,7 +13,6 @@ import pytest
 
 from streambpe.errors import ReplayMismatch
 from streambpe.model.eventlog import Op
-from streambpe.train.engine import scan
 from streambpe.train.engine.rules import Words
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.words import columns_in, open_columns, write_columns
@@ -97,10 +96,9 @@ TINY_TABLES: dict[str, Any] = {"learner": "tables", "block_places": 60, "hot_pai
     ("way", "many"),
     [("memory", 400), ("few pairs", 160), ("one", 96), ("tables", 96), ("spills", 96), long("stages", 160)],
 )
-def test_events_are_those_of_one_merge_at_a_time(way, many, monkeypatch):
+def test_events_are_those_of_one_merge_at_a_time(way, many):
     """Words full of ties, repeats and overlaps; limits, blocked tokens, a rule, deletions; in memory, from disk, in
     tables. Every count adds up after a pass, and what the way is about did happen."""
-    monkeypatch.setattr(scan, "_PLACES", 7)  # a rule is asked about a large word in pieces
     together = refills = spills = switches = deleted = 0
     for seed in seeds(many):
         rng = random.Random(seed)

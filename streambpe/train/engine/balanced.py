@@ -50,7 +50,7 @@ from streambpe.train.engine.from_disk import (
     digest_room,
     more_links,
 )
-from streambpe.train.engine.learning import HotPairs, Learning, Parts
+from streambpe.train.engine.learning import NO_PAIRS, HotPairs, Learning, Parts
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, Bounds, Words
 from streambpe.train.engine.scan import Digest, ScanColumn
@@ -265,7 +265,7 @@ class BalancedLearning(Learning):
                 self._remove_columns()
                 return True
             self._fitting //= 2
-        hot = [count_column(column, self.state, record) for column in self._columns[: self._groups]]
+        hot = [count_column(column, self.state, record)[0] for column in self._columns[: self._groups]]
         while (group := self._choice.next_group()) is not None and not len(hot[group].n):
             self._choice.chose(group, found=False)
         if group is None:
@@ -292,7 +292,7 @@ class BalancedLearning(Learning):
         of what --memory leaves."""
         room = limit or self._digest_room()
         for column in self._columns:
-            digest = column.digest(links, room)
+            digest = column.digest(links, NO_PAIRS, room)
             if digest is None:
                 self._digests = []
                 return False
@@ -346,7 +346,7 @@ class BalancedLearning(Learning):
         counter = PairCounter(int((1 - _SHARE) / 2 * options.memory_bytes), options.work_dir)
         for some in self.words():
             counter.count(*write_column(*some), self.state.disjoint)
-        return counter.hot_pairs(1, _MOST_HOT, self.state.allowed if self.state.filters else None)
+        return counter.hot_pairs(1, _MOST_HOT, self.state.judged if self.state.filters else None)[0]
 
     def close(self) -> None:
         """Give memory and files back."""

@@ -18,7 +18,7 @@ from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import columns, read_column
 from streambpe.train.engine.in_memory import MemoryLearning
-from streambpe.train.engine.learning import HotPairs, Learning, Parts
+from streambpe.train.engine.learning import NO_PAIRS, HotPairs, Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, ScanColumn
 from streambpe.train.engine.state import State
@@ -39,15 +39,15 @@ def digest_room(options: EngineOptions) -> int:
     return options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
 
 
-def count_column(column: ScanColumn, state: State, record: PassRow) -> HotPairs:
-    """The best pairs of words on disk, counted from scratch."""
+def count_column(column: ScanColumn, state: State, record: PassRow) -> tuple[HotPairs, HotPairs]:
+    """The best pairs of words on disk, and of those that hold chains together, counted from scratch."""
     options = state.options
     most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
     room = options.memory_bytes // 2 if options.counter_rows is None else 48 * options.counter_rows
     counter = column.count_pairs(room, options.work_dir / "pairs")
     record.spills += counter.spills
     record.refills += 1
-    return counter.hot_pairs(options.at_least, most, state.allowed if state.filters else None)
+    return counter.hot_pairs(options.at_least, most, state.judged if state.filters else None)
 
 
 def best_pair(hot: HotPairs, state: State) -> HotPairs:
@@ -74,7 +74,8 @@ class DiskLearning(Learning):
         self.state = state
         options = state.options
         self.column = ScanColumn(folder / "column", state)
-        self.hot: HotPairs | None = None  # of the words as they are now; none before these are counted
+        # what `count_column` gives of the words as they are now; none before these are counted
+        self.hot: tuple[HotPairs, HotPairs] | None = None
         self.stage: MemoryLearning | None = None  # learns from the digest while the column waits on disk
         self.digest: Digest | None = None
         self._links = FEWEST_LINKS
@@ -100,8 +101,8 @@ class DiskLearning(Learning):
                 return batch
         return None
 
-    def _count(self, record: PassRow) -> HotPairs:
-        """The best pairs of the column, which are counted if they are not known."""
+    def _count(self, record: PassRow) -> tuple[HotPairs, HotPairs]:
+        """See `count_column`; the pairs are counted if they are not known."""
         if self.hot is None:
             self.hot = count_column(self.column, self.state, record)
         return self.hot
@@ -111,25 +112,26 @@ class DiskLearning(Learning):
     def _begin_stage(self, record: PassRow) -> bool:
         """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest). Where none
         fits, learn from the best pair alone until it is merged. False if no pair is left."""
-        hot, options = self._count(record), self.state.options
+        (hot, held), options = self._count(record), self.state.options
         if not len(hot.n):
             return False
-        room, links, digest = digest_room(options), hot.best(self._links), None  # more links if more tie for the best
-        self._alone = self._had_no_room or len(links.n) > MOST_LINKS
+        room, digest = digest_room(options), None
+        links = hot.best(self._links).at_least(held.floor)  # more than `_links` if more tie for the best
+        self._alone = self._had_no_room or not 0 < len(links.n) <= MOST_LINKS
         if not self._alone:
-            digest = self._learn_from(links, room, options.memory_bytes // 2)
+            digest = self._learn_from(links, held.at_least(links.floor), room, options.memory_bytes // 2)
         self._alone, self._had_no_room = digest is None, False
         if digest is None:
             self._links = max(FEWEST_LINKS, self._links // 2)
-            digest = self._learn_from(best_pair(hot, self.state), MAX_COUNT, NO_LIMIT)
+            digest = self._learn_from(best_pair(hot, self.state), NO_PAIRS, MAX_COUNT, NO_LIMIT)
         else:
             self._links = more_links(self._links, len(digest.column), room)
         self.digest = digest
         return True
 
-    def _learn_from(self, links: HotPairs, room: int, memory_bytes: int) -> Digest | None:
+    def _learn_from(self, links: HotPairs, held: HotPairs, room: int, memory_bytes: int) -> Digest | None:
         """Begin a stage with the chains of these pairs; None if they take more room, or learning more memory."""
-        digest = self.column.digest(links, room, alone=self._alone)
+        digest = self.column.digest(links, held, room)
         if digest is None:
             return None
         words = [read_column(digest.column, digest.weights)]
@@ -165,7 +167,7 @@ class DiskLearning(Learning):
     @property
     def nbytes(self) -> int:
         """Bytes in memory while a pass runs."""
-        hot = 0 if self.hot is None else sum(column.nbytes for column in self.hot[:3])
+        hot = sum(column.nbytes for some in self.hot or () for column in some[:3])
         return self.column.nbytes + hot + (self.stage.nbytes if self.stage else 0)
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
@@ -176,7 +178,7 @@ class DiskLearning(Learning):
     def hot_pairs(self) -> HotPairs:
         """The best pairs of the words as they are now."""
         self.end_stage()
-        return self._count(PassRow())
+        return self._count(PassRow())[0]
 
     def close(self) -> None:
         """Remove the blocks; lives go to the state."""

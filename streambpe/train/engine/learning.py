@@ -26,14 +26,13 @@ class HotPairs(NamedTuple):
     n: Int64
     floor: int
 
-    def only(self, these: Bool | Int64) -> HotPairs:
+    def only(self, these: Bool | Int64 | slice) -> HotPairs:
         """Some of them."""
         return HotPairs(self.left[these], self.right[these], self.n[these], self.floor)
 
     def at_least(self, floor: int) -> HotPairs:
         """Those that count at least so much."""
-        floor = max(floor, self.floor)
-        return self._replace(floor=floor).only(self.n >= floor)
+        return self if floor <= self.floor else self._replace(floor=floor).only(self.n >= floor)
 
     def best(self, most: int) -> HotPairs:
         """If they are more than so many, the best of them: of pairs that tie all are taken or none, but for the very
@@ -42,6 +41,10 @@ class HotPairs(NamedTuple):
             return self
         next_one = int(np.partition(self.n, -most - 1)[-most - 1])  # the best of those left out
         return self.at_least(min(next_one + 1, int(self.n.max())))
+
+
+_NONE = np.empty(0, np.int64)
+NO_PAIRS = HotPairs(_NONE, _NONE, _NONE, 1)
 
 
 class Learning(Protocol):

@@ -12,7 +12,7 @@ Parts are added up one after the other in a table of the whole limit; a part too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -21,9 +21,9 @@ import numpy as np
 
 from streambpe.arrays import Bool, Int32, Int64, write_array
 from streambpe.core.pairs import PairTable, count_from_here
-from streambpe.train.engine.learning import HotPairs
+from streambpe.train.engine.learning import NO_PAIRS, HotPairs
 
-PairFilter = Callable[[Int64, Int64], Bool]
+Judge = Callable[[Int64, Int64], tuple[Bool, Bool]]  # see State.judged
 PARTS = 16
 LEAST_BYTES = 1 << 9  # of a table
 _ROW = 16  # bytes
@@ -110,19 +110,21 @@ class PairCounter:
         rows = np.fromfile(path, np.int64, 2 * size, offset=begin * _ROW).reshape(-1, 2)
         return table.add_rows(rows, part, parts) == size
 
-    def hot_pairs(self, at_least: int, most: int, allowed: PairFilter | None = None) -> HotPairs:
-        """The pairs that count `at_least`, or if they are more than `most`, the best of them. The counter is used
-        up."""
-        none = np.empty(0, np.int64)
-        found = HotPairs(none, none, none, at_least)
+    def hot_pairs(self, at_least: int, most: int, judge: Judge | None = None) -> tuple[HotPairs, HotPairs]:
+        """The pairs that may merge, and those that hold chains together, as `judge` says: of each all that count
+        `at_least`, or if they are more than `most`, the best of them. The counter is used up."""
+        found = [NO_PAIRS._replace(floor=at_least)] * 2
         for table in self.tables():
-            keys, counts = table.parted(1, found.floor)[0].T
-            more = HotPairs(keys >> 32, keys & 0xFFFFFFFF, counts.copy(), found.floor)
+            floor = min(some.floor for some in found)
+            keys, counts = table.parted(1, floor)[0].T
+            every = HotPairs(keys >> 32, keys & 0xFFFFFFFF, counts.copy(), floor)
             del keys, counts
-            if allowed is not None:
-                more = more.only(allowed(more.left, more.right))
-            # more pairs only raise the floor, so what falls out now would fall out later
-            more = more.best(most)
-            left, right, n = (np.concatenate(both) for both in zip(found[:3], more[:3], strict=True))
-            found = HotPairs(left, right, n, found.floor).at_least(more.floor).best(most)
-        return found.only(np.argsort(found.left << 32 | found.right))  # not as threads and files happened to leave them
+            judged: Iterable[Bool | slice] = judge(every.left, every.right) if judge else (slice(None), slice(0))
+            for i, these in enumerate(judged):
+                # more pairs only raise the floor, so what falls out now would fall out later
+                more = every.only(these).at_least(found[i].floor).best(most)
+                left, right, n = (np.concatenate(both) for both in zip(found[i][:3], more[:3], strict=True))
+                found[i] = HotPairs(left, right, n, found[i].floor).at_least(more.floor).best(most)
+        # not as threads and files happened to leave them
+        hot, held = (some.only(np.argsort(some.left << 32 | some.right)) for some in found)
+        return hot, held

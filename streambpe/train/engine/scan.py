@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from streambpe.arrays import Bool, Int32, Int64, write_array
+from streambpe.arrays import Int32, Int64, write_array
 from streambpe.core.binding import ChunkTable
 from streambpe.core.scan import ChainFinder, numbered
 from streambpe.core.strings import ChunkList, merge
@@ -25,25 +25,12 @@ from streambpe.threads import in_order
 from streambpe.train.engine.column import SEPARATOR, read_column, split_token, write_column
 from streambpe.train.engine.learning import HotPairs
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import Batch, PairRule
+from streambpe.train.engine.rules import Batch
 from streambpe.train.engine.state import State
 
 T = TypeVar("T")
 
 SCAN_BYTES_PER_PLACE = 40  # of a block at work
-_PLACES = 1 << 20  # looked at together by a rule, which takes 40 bytes for each
-
-
-def refused_places(column: Int32, rule: PairRule | None) -> Bool | None:
-    """Which places of a column hold a pair that a rule refuses; None if there is no such rule."""
-    if rule is None:
-        return None
-    refused = np.zeros(len(column), np.bool_)
-    for at in range(0, len(column), _PLACES):
-        left, right = column[at : at + _PLACES], column[at + 1 : at + 1 + _PLACES]
-        inside = np.flatnonzero((left[: len(right)] >= 0) & (right >= 0))
-        refused[at + inside] = ~rule.allows(left[inside].astype(np.int64), right[inside].astype(np.int64))
-    return refused
 
 
 class Digest(msgspec.Struct):
@@ -53,7 +40,6 @@ class Digest(msgspec.Struct):
     weights: Int64
     numbers: ChunkTable
     finder: ChainFinder
-    rule: PairRule | None  # chains go on over the pairs that it refuses
 
 
 class ScanColumn:
@@ -103,7 +89,7 @@ class ScanColumn:
         list(self._each(lambda _, column, weights: counter.count(column, weights, self.state.disjoint)))
         return counter
 
-    def digest(self, pairs: HotPairs, room: int, *, alone: bool = False) -> Digest | None:
+    def digest(self, pairs: HotPairs, held: HotPairs, room: int) -> Digest | None:
         """The stretches in which merges above a count can happen; made in one sweep, small whatever the column's
         length.
 
@@ -118,21 +104,18 @@ class ScanColumn:
         merges of this stage. The last token that x had at the start and the first that y had stood next to each other
         wherever (x, y) stands now, so their pair counted no less: it is above the floor, hence inside a chain, and so
         is each token that x and y were made of. All occurrences of (x, y) are in the digest, and what is best there is
-        best everywhere. Pairs that may not merge do not count for the floor, yet something may be born across them:
-        they are links of chains too (not where the best pair is `alone`: one merge needs none). Two ways to make one
-        token would break "the last token that x had", so a merge onto a living token ends the stage.
+        best everywhere. A pair that may not merge may stand between those two, if something may be born across it: such
+        pairs above the floor are links too, `held` (none where the best pair is alone: one merge needs none). Two ways
+        to make one token would break "the last token that x had", so a merge onto a living token ends the stage.
 
         None where chains outgrow `room` tokens. O(places) time; memory: a few blocks, and some 60 bytes per token of
         the digest.
         """
-        rule, banned = self.state.rule, np.array(sorted(self.state.banned), np.int64).reshape(-1, 2)
-        if alone:
-            rule, banned = None, banned[:0]
-        left, right = np.append(pairs.left, banned[:, 0]), np.append(pairs.right, banned[:, 1])
+        left, right = np.append(pairs.left, held.left), np.append(pairs.right, held.right)
         finder = ChainFinder(left, right, len(pairs.left), self.state.next_id)
 
         def one(_: int, column: Int32, weights: Int64) -> ChunkList:
-            return finder.count(column, weights, refused_places(column, rule))
+            return finder.count(column, weights)
 
         lists: list[ChunkList] = []
         tokens, folded = 0, 0
@@ -149,7 +132,7 @@ class ScanColumn:
         if chains.text_bytes // finder.itemsize > room:
             return None
         flat, offsets = finder.tokens(chains)
-        return Digest(*write_column(flat, offsets, chains.n), numbered(chains), finder, rule)
+        return Digest(*write_column(flat, offsets, chains.n), numbered(chains), finder)
 
     def rewrite(self, digest: Digest, chains: Iterable[tuple[Int32, Int64, Int64]], last: Batch | None = None) -> None:
         """Every chain becomes what learning made of it in the digest, then the tokens that the last batch deleted
@@ -163,8 +146,8 @@ class ScanColumn:
         deleted = [event for event in (last.events if last else ()) if event.into and event.n]
 
         def one(number: int, block: Int32, weights: Int64) -> None:
-            size, refused = len(block), refused_places(block, digest.rule)
-            block = digest.finder.rewrite(digest.numbers, block, refused, column, first)
+            size = len(block)
+            block = digest.finder.rewrite(digest.numbers, block, column, first)
             changed = len(block) < size or np.isin(block, [gone.id for gone in deleted]).any()
             for gone in deleted:
                 block = split_token(block, gone)

@@ -62,18 +62,22 @@ class State:
         """Whether `allowed` ever says no."""
         return self.rule is not None or self.options.max_token_length is not None or bool(self.banned)
 
-    def allowed(self, left: Int64, right: Int64) -> Bool:
-        """Which of these pairs may merge."""
-        good = np.ones(len(left), bool)
-        if self.options.max_token_length is not None:
-            lengths = np.array(self.lengths)
-            good &= lengths[left] + lengths[right] <= self.options.max_token_length
-        if self.rule is not None:
-            good &= self.rule.allows(left, right)
+    def judged(self, left: Int64, right: Int64) -> tuple[Bool, Bool]:
+        """(which of these pairs may merge, which may not although a token may be born across them: these are not too
+        long)."""
+        good = np.ones(len(left), bool) if self.rule is None else self.rule.allows(left, right)
         if self.banned:
             banned = [a << 32 | b for a, b in self.banned]
             good &= np.isin(left << 32 | right, banned, invert=True)
-        return good
+        if self.options.max_token_length is None:
+            return good, ~good
+        lengths = np.array(self.lengths)
+        fits = lengths[left] + lengths[right] <= self.options.max_token_length
+        return good & fits, ~good & fits
+
+    def allowed(self, left: Int64, right: Int64) -> Bool:
+        """Which of these pairs may merge."""
+        return self.judged(left, right)[0]
 
     def labels(self) -> Int64:
         """For each token a number that sorts as the tie rule does; those of two moments cannot be compared."""
