@@ -34,7 +34,7 @@ NOT_IN_THE_CODE = {
     "maximum `--memory`": "all of RAM",
     "peak memory, as a multiple of `--memory`": "1.05",
     "default `--max-disk`": "none",
-    "learning that a kill can lose": "about a minute; with superwords, unfinished tasks, or an unfinished sum",
+    "learning that a kill can lose": "about a minute; with superwords, whatever steps are unfinished",
     "a corpus, a file, the number of files, text with [sure cuts](counting.md#patterns) (most presets)": "none",
     "ids": "2^31 - 1",
 }
