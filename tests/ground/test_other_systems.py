@@ -80,7 +80,7 @@ def as_on_windows(monkeypatch, tmp_path) -> None:
     changes = {
         "_PROC": tmp_path / "proc", "_CONTROL_GROUPS": tmp_path / "groups", "_OPEN_FILES_ARE_HELD": True,
         "_fcntl": None, "_msvcrt": SimpleNamespace(LK_NBLCK=fcntl.LOCK_EX | fcntl.LOCK_NB, LK_UNLCK=8, locking=locking),
-        "_c_function": lambda name: None, "mmap": SimpleNamespace(), "select": SimpleNamespace(),
+        "_c_function": lambda name: lambda *_: None, "mmap": SimpleNamespace(), "select": SimpleNamespace(),
     }  # fmt: skip
     for name, instead in changes.items():
         monkeypatch.setattr(system, name, instead)
