@@ -76,7 +76,6 @@ IDS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("damage", [*IDS, "beyond", "missing", "garbage", "no chunks", "empty"])
 def test_damaged_sequences_are_found(counted, damage, monkeypatch):
     """Files as they should be with an id changed, taken out or put in, whose documents do not hold the counts; an id
@@ -107,7 +106,6 @@ def test_damaged_sequences_are_found(counted, damage, monkeypatch):
         assert f"{path.name} or " in str(found[0])
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("text", [B.replace("all", "ALL"), B + " more", B[:-3], None])
 def test_changed_source_files_are_found(made, counted, request, text):
     """Only when asked: `--sources` reads every file again. Other bytes, more, fewer, and a file that is gone."""

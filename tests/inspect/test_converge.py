@@ -69,7 +69,6 @@ def documents(tmp_path_factory) -> Path:
     return folder / "run"
 
 
-@pytest.mark.long
 def test_each_step_is_a_training_on_its_documents(documents, tmp_path, monkeypatch):
     """Every figure of each draw by hand, whatever the memory, the blocks, and however often tables are written; their
     means and spread; and with --text on other text, which is read whole."""
@@ -116,7 +115,6 @@ def test_each_step_is_a_training_on_its_documents(documents, tmp_path, monkeypat
     assert [step["chunks"] for step in shown["steps"]] == [step.chunks for step in found.steps]
 
 
-@pytest.mark.long
 def test_what_cannot_be_compared_is_said(documents, tmp_path):
     """Weights, a comparison under way, a stop, numbers out of range."""
     for more, told in (
@@ -138,7 +136,6 @@ def test_what_cannot_be_compared_is_said(documents, tmp_path):
         assert not other.path.exists()
 
 
-@pytest.mark.long
 def test_what_cannot_be_drawn_is_said(tmp_path):
     """Too few documents; sources that changed, are gone, or have no documents."""
     (tmp_path / "a.txt").write_text("one document")

@@ -338,7 +338,6 @@ def test_superwords_are_measured_on_texts_alone(tmp_path):
     assert pruned["bytes_per_token_before"] == facts.growth[-1]["bytes_per_token"]
 
 
-@pytest.mark.long
 def test_the_playground_is_left_out_where_it_would_not_be_exact(run, tmp_path, monkeypatch):
     """For a pattern that JavaScript cannot say, and where the page would be too large: the page says why."""
     odd = text_run(tmp_path / "odd", natural_text(3, 10_000), pattern=r"(\w)\1|(?s:.)")

@@ -141,7 +141,6 @@ def test_a_source_refused_by_name(files, run, tmp_path):
 # check
 
 
-@pytest.mark.long
 def test_check_of_a_run_stopped_while_counting(files, run, tiny_blocks):
     """What is committed adds up, and that the count is not finished is said."""
     count_half(run, files[:2])

@@ -206,7 +206,6 @@ def texts(tmp_path_factory) -> dict[str, str]:
     return {path.stem: str(path) for path in folder.iterdir()}
 
 
-@pytest.mark.long
 def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
     """Given texts, as the slow loop has it; they are kept, so that the training grows without them."""
     how = {"balance_text": texts, "balance_ratio": {"greek": "0.5"}, "max_token_length": 3}
@@ -370,7 +369,6 @@ def test_options_that_say_nothing(given, told):
         TrainConfig.from_options(**given)
 
 
-@pytest.mark.long
 def test_groups_that_cannot_be_balanced(counted):
     """A ratio of an unknown one, `converge`."""
     with pytest.raises(UsageError, match=r"--balance-ratio xx=2: .* has no source group 'xx'"):

@@ -184,7 +184,6 @@ def test_a_group_without_sources_and_too_many_groups(tmp_path, monkeypatch):
         count(tmp_path / "other", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
 
 
-@pytest.mark.long
 def test_check_finds_a_changed_group(grouped):
     """A row changed, lost or made up in source_groups is named."""
     run, _ = grouped
@@ -202,7 +201,6 @@ def test_check_finds_a_changed_group(grouped):
     assert check(run, resources=SMALL) == []
 
 
-@pytest.mark.long
 def test_merged_runs_keep_their_groups(tmp_path):
     """Group by group."""
     expected = corpus(tmp_path / "in")

@@ -85,7 +85,6 @@ def test_in_any_order_and_of_merged_parts(tmp_path, corpus):
         assert check(run, resources=ONE) == [], seed
 
 
-@pytest.mark.long
 def test_a_table_of_counts(tmp_path, corpus):
     """Its rows are subtracted."""
     count(tmp_path / "other", [str(corpus["txt.txt"])], resources=ONE)
@@ -135,7 +134,6 @@ def test_killed_and_given_again(tmp_path, corpus, place):
     assert again.taken_back == ()
 
 
-@pytest.mark.long
 def test_a_source_that_an_error_ended(tmp_path, corpus):
     """What was counted of it before the bad line leaves; the run is whole again."""
     bad = written(tmp_path / "bad.jsonl", corpus["jsonl.jsonl"].read_bytes() * 3 + b"{\n")
@@ -151,7 +149,6 @@ def test_a_source_that_an_error_ended(tmp_path, corpus):
     assert resume(tmp_path / "run", resources=ONE).skipped
 
 
-@pytest.mark.long
 def test_what_is_refused(tmp_path, corpus):
     """Each in one sentence, and nothing changes."""
     run, gone, kept = tmp_path / "run", corpus["txt.txt"], corpus["txt.txt.gz"]
