@@ -8,8 +8,8 @@
        made     a b c d -> P · a b c -> Q       -1 x P -1 Q y -1
 
    Links from number `busy` on hold chains together too, but a stretch is a chain only if at least one link in it has a
-   number below `busy`. `keys` is the column itself, or its tokens in two bytes
-   each: a chain's bytes there are its name in a table.
+   number below `busy`. `keys` is the column itself, or its tokens in two bytes each: a chain's bytes there are its name
+   in a table.
 
    Judge: tests/train/test_engine.py, all of learning from disk. */
 

@@ -40,7 +40,8 @@ def digest_room(options: EngineOptions) -> int:
 
 
 def count_column(column: ScanColumn, state: State, record: PassRow) -> tuple[HotPairs, HotPairs]:
-    """The best pairs of words on disk, and of those that hold chains together, counted from scratch."""
+    """(the best pairs of words on disk, the best of those that may not merge but hold chains together), counted from
+    scratch."""
     options = state.options
     most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
     room = options.memory_bytes // 2 if options.counter_rows is None else 48 * options.counter_rows
@@ -117,8 +118,7 @@ class DiskLearning(Learning):
             return False
         room, digest = digest_room(options), None
         links = hot.best(self._links).at_least(held.floor)  # more than `_links` if more tie for the best
-        self._alone = self._had_no_room or not 0 < len(links.n) <= MOST_LINKS
-        if not self._alone:
+        if not self._had_no_room and 0 < len(links.n) <= MOST_LINKS:
             digest = self._learn_from(links, held.at_least(links.floor), room, options.memory_bytes // 2)
         self._alone, self._had_no_room = digest is None, False
         if digest is None:

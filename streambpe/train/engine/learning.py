@@ -42,6 +42,16 @@ class HotPairs(NamedTuple):
         next_one = int(np.partition(self.n, -most - 1)[-most - 1])  # the best of those left out
         return self.at_least(min(next_one + 1, int(self.n.max())))
 
+    def with_others(self, others: HotPairs, most: int) -> HotPairs:
+        """The best of these and of others, whose floor is no lower."""
+        others = others.best(most)  # more pairs only raise the floor, so what falls out now would fall out later
+        left, right, n = (np.concatenate(both) for both in zip(self[:3], others[:3], strict=True))
+        return HotPairs(left, right, n, self.floor).at_least(others.floor).best(most)
+
+    def sorted_by_key(self) -> HotPairs:
+        """The same by their ids."""
+        return self.only(np.argsort(self.left << 32 | self.right))
+
 
 _NONE = np.empty(0, np.int64)
 NO_PAIRS = HotPairs(_NONE, _NONE, _NONE, 1)

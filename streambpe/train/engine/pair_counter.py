@@ -12,7 +12,7 @@ Parts are added up one after the other in a table of the whole limit; a part too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -111,20 +111,16 @@ class PairCounter:
         return table.add_rows(rows, part, parts) == size
 
     def hot_pairs(self, at_least: int, most: int, judge: Judge | None = None) -> tuple[HotPairs, HotPairs]:
-        """The pairs that may merge, and those that hold chains together, as `judge` says: of each all that count
-        `at_least`, or if they are more than `most`, the best of them. The counter is used up."""
-        found = [NO_PAIRS._replace(floor=at_least)] * 2
+        """The pairs that may merge, and those that hold chains together, as `judge` says: of each, all that count
+        `at_least`, or if they are more than `most`, the best of them. Of the second kind, none is needed that counts
+        less than all of the first. The counter is used up."""
+        hot = held = NO_PAIRS._replace(floor=at_least)
         for table in self.tables():
-            floor = min(some.floor for some in found)
-            keys, counts = table.parted(1, floor)[0].T
-            every = HotPairs(keys >> 32, keys & 0xFFFFFFFF, counts.copy(), floor)
+            keys, counts = table.parted(1, hot.floor)[0].T
+            every = HotPairs(keys >> 32, keys & 0xFFFFFFFF, counts.copy(), hot.floor)
             del keys, counts
-            judged: Iterable[Bool | slice] = judge(every.left, every.right) if judge else (slice(None), slice(0))
-            for i, these in enumerate(judged):
-                # more pairs only raise the floor, so what falls out now would fall out later
-                more = every.only(these).at_least(found[i].floor).best(most)
-                left, right, n = (np.concatenate(both) for both in zip(found[i][:3], more[:3], strict=True))
-                found[i] = HotPairs(left, right, n, found[i].floor).at_least(more.floor).best(most)
-        # not as threads and files happened to leave them
-        hot, held = (some.only(np.argsort(some.left << 32 | some.right)) for some in found)
-        return hot, held
+            merging: Bool | slice
+            holding: Bool | slice
+            merging, holding = judge(every.left, every.right) if judge else (slice(None), slice(0))
+            hot, held = hot.with_others(every.only(merging), most), held.with_others(every.only(holding), most)
+        return hot.sorted_by_key(), held.sorted_by_key()  # not as threads and files happened to leave them
