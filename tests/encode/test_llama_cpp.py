@@ -67,7 +67,8 @@ class LlamaCpp:
         return list(ids[:n])
 
 
-CASES = [(name, "keep", False) for name in ("gpt2", "r50k", "gpt4", "gpt4o")] + [("gpt4", "single", False)]
+NAMES = ("gpt2", "r50k", "gpt4", "gpt4o", "kimi-k2", "deepseek-v3")
+CASES = [*((name, "keep", False) for name in NAMES), ("gpt4", "single", False)]
 
 
 @pytest.mark.parametrize(("pattern", "digits", "extended"), [*CASES, ("gpt2", "keep", True), ("gpt4", "keep", True)])

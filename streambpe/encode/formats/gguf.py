@@ -66,7 +66,7 @@ def gguf_file(given: Roles, encoder: Encoder, path: Path) -> Made:
             )
     elif flat.ignore_merges:
         lost.append("GGUF cannot store ignore_merges: llama.cpp decides it by the pattern's name.")
-    if name in ("gpt-4o", "tekken"):
+    if name in ("gpt-4o", "kimi-k2", "tekken"):
         lost.append(f"pattern: llama.cpp has its own version of it ({name}), which differs on a few texts.")
     if name in ("llama-bpe", "qwen2"):
         lost.append("letters after 'ſ (an apostrophe and a long s): llama.cpp does not split before them.")
